@@ -1,0 +1,74 @@
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
+
+# What the native library is made of: a change here rebuilds it.
+NATIVE := $(shell find src/fallline/native -name '*.cpp' -o -name '*.h' 2>/dev/null) \
+          $(shell find src/fallline/rules src/fallline/optimizers src/fallline/lower/native -name '*.py' 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup test lint format race bench peers clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: .venv/.ready ## create .venv with everything needed, build the native library
+
+# The build tools live in .venv, not in pip's throw-away environment, which would compile everything anew each time.
+.venv/.tools: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \
+	    echo "fallline needs Python 3.10 or newer; $(PYTHON) is: $$($(PYTHON) --version 2>&1)." \
+	         "Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "$(PYTHON) cannot create virtual environments; on Debian or Ubuntu: apt install python3-venv" >&2; \
+	    exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { echo "Creating .venv"; $(PYTHON) -m venv .venv; }
+	@echo "Installing build tools"
+	@$(PIP) install -c constraints.txt scikit-build-core </dev/null
+	@$(PIP) install -c constraints.txt scikit-build-core $$($(BIN)/python -c \
+	    'from scikit_build_core.build import get_requires_for_build_editable as missing; print(*missing())') </dev/null
+	@touch $@
+
+.venv/.ready: .venv/.tools CMakeLists.txt $(NATIVE)
+	@echo "Installing fallline and what it needs (minutes the first time: torch is large)"
+	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,bench]' </dev/null
+	@if ls .venv/lib/python*/site-packages/fallline/native/libfallline_native.so >/dev/null 2>&1; \
+	    then echo "Ready, with the native library"; \
+	    else echo "Ready, without the native library: no working C++17 compiler was found"; fi
+	@touch $@
+
+test: lint ## all checks: ruff, mypy, pytest
+	CI=true $(BIN)/python -m pytest </dev/null
+
+lint: setup ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup ## rewrite the sources in the project's format
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+race: setup ## AdamW in every implementation, step against step, on this machine
+	$(BIN)/python -m benchmarks.adamw_step
+
+# DeepSpeed compiles its kernel at first use and looks for ninja on the path.
+bench: setup peers ## all benchmarks, against the other packages
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m benchmarks
+
+peers: .venv/.peers ## install the packages we compare with
+
+# --no-deps: their requirements would replace our torch. DeepSpeed builds against that torch, hence no isolation.
+.venv/.peers: | .venv/.ready
+	@echo "Installing peers"
+	@$(PIP) install -c constraints.txt \
+	    einops hjson msgpack psutil py-cpuinfo pydantic tqdm ninja setuptools wheel </dev/null
+	@$(PIP) install --no-deps \
+	    bitsandbytes torchao pytorch_optimizer schedulefree lion-pytorch timm </dev/null
+	@DS_BUILD_OPS=0 $(PIP) install --no-deps --no-build-isolation deepspeed </dev/null
+	@touch $@
+
+clean: ## remove builds and caches, keep .venv
+	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .venv/.ready
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,40 @@
+"""fallline: every optimizer as one fused pass over memory, and which one trains your model fastest.
+
+Attributes are imported when they are first used, so that ``import fallline`` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "create": "fallline.optim.registry",
+    "info": "fallline.optim.registry",
+    "list_optimizers": "fallline.optim.registry",
+    "optimizer": "fallline.optim.registry",
+    "export_for_torch": "fallline.optim.checkpoint",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    else:
+        from fallline.optimizers import FILES
+
+        if name not in FILES:
+            raise AttributeError(f"module 'fallline' has no attribute {name!r}")
+        from fallline.optim.registry import builtin_class
+
+        value = builtin_class(name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    from fallline.optimizers import FILES
+
+    return sorted({*_PUBLIC, *FILES, "__version__"})

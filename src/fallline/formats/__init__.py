@@ -1,0 +1,18 @@
+"""How states and parameters are stored: low-bit blocks and stochastically rounded 16-bit floats.
+
+This is the reference, in torch operations on any device. ``native/formats.h`` is its twin in C++, equal bit
+for bit.
+"""
+
+from fallline.formats.blockwise import FORMATS, MIN_ELEMENTS, BlockFormat, applies, block_format
+from fallline.formats.rounding import rounding_key, stochastic_round
+
+__all__ = [
+    "FORMATS",
+    "MIN_ELEMENTS",
+    "BlockFormat",
+    "applies",
+    "block_format",
+    "rounding_key",
+    "stochastic_round",
+]

@@ -1,0 +1,198 @@
+"""Low-bit states: blocks of elements in logical order, one float32 scale per block, root companding.
+
+The scale is the block's largest finite magnitude, and a code k of K levels stands for
+
+    signed:  sign(k) (|k| / K)^2 scale,  -K <= k <= K,   K = 127 (int8) or 7 (int4),
+    nonneg:  (k / K)^4 scale,             0 <= k <= K,   K = 254 (int8) or 14 (int4).
+
+A first moment spreads over a few decades within a block, and a second moment, its square, over twice as many:
+the powers 2 and 4 put the levels where the values are. Decoding is multiplications and encoding is roots, no
+table search. Encoding rounds the root to the nearest level, ties to even: k = round(root(|x|) * (K /
+root(scale))), each operation in float32. Further rules:
+
+- The remaining code (-K - 1 or K + 1) is NaN. Every non-finite value is stored as NaN, **an infinity too**,
+  and does not enter the scale, so it spoils its own element only, not its block.
+- A nonneg value above zero gets at least code 1: a second moment rounded to zero would divide the next update
+  by eps alone. (Only a scale below about 3e-36 makes code 1 decode to zero, where sqrt(v) is far below any
+  eps.)
+- A negative value of the nonneg kind counts as zero. Zeros have code 0, which decodes to +0.
+- The largest element of a block is exact.
+
+int8 codes have the tensor's shape. int4 codes are flat, two per byte, the first one in the low half.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+MIN_ELEMENTS = 4096
+"""Smaller tensors stay float32: they save nothing, and biases and norms are the most sensitive ones."""
+
+
+def applies(numel: int) -> bool:
+    """Whether a tensor of this many elements, counted over all shards, is stored in low bits."""
+    return numel >= MIN_ELEMENTS
+
+
+@dataclass(frozen=True)
+class BlockFormat:
+    """A low-bit format for one kind of state.
+
+    >>> int8 = block_format("int8", "signed")
+    >>> codes, scale = int8.encode(torch.tensor([[4.0, -1.0], [0.0, float("nan")]]))
+    >>> codes, scale
+    (tensor([[ 127,  -64],
+            [   0, -128]], dtype=torch.int8), tensor([4.]))
+    >>> int8.decode(codes, scale, (2, 2))
+    tensor([[ 4.0000, -1.0158],
+            [ 0.0000,     nan]])
+    """
+
+    name: Literal["int8", "int4"]
+    kind: Literal["signed", "nonneg"]
+    bits: int
+    block: int
+    levels: int
+    native: int
+    """The number of the format in ``native/formats.h``."""
+
+    @property
+    def code_dtype(self) -> torch.dtype:
+        return self._byte_dtype if self.bits == 8 else torch.uint8
+
+    @property
+    def _byte_dtype(self) -> torch.dtype:
+        """One code per byte, before int4 codes are packed."""
+        return torch.int8 if self.kind == "signed" else torch.uint8
+
+    @property
+    def nan_code(self) -> int:
+        return self.levels + 1 if self.kind == "nonneg" else -self.levels - 1
+
+    @property
+    def bytes_per_element(self) -> float:
+        return self.bits / 8 + 4 / self.block
+
+    def code_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Shape of the codes of a tensor of this shape."""
+        return tuple(shape) if self.bits == 8 else ((prod(shape) + 1) // 2,)
+
+    def scale_shape(self, shape: Sequence[int]) -> tuple[int]:
+        """Shape of the scales of a tensor of this shape."""
+        return (-(-prod(shape) // self.block),)
+
+    def zeros(self, shape: Sequence[int], device: torch.device | str | None = None) -> tuple[Tensor, Tensor]:
+        """Codes and scales of a tensor of zeros."""
+        codes = torch.zeros(self.code_shape(shape), dtype=self.code_dtype, device=device)
+        return codes, torch.zeros(self.scale_shape(shape), dtype=torch.float32, device=device)
+
+    @torch.no_grad()
+    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Codes and scales of a float32 tensor of any shape and memory layout."""
+        if x.dtype != torch.float32:
+            raise TypeError(f"x must be float32 to be stored as {self.name}, got {x.dtype}")
+        flat = x.reshape(-1)
+        codes = torch.empty(flat.shape, dtype=self._byte_dtype, device=x.device)
+        scale = torch.empty(self.scale_shape(x.shape), dtype=torch.float32, device=x.device)
+        for rows, elements in _rows(flat.numel(), self.block):
+            values = flat[elements].view(rows.stop - rows.start, -1)
+            block_codes, scale[rows] = self._encode_blocks(values)
+            codes[elements] = block_codes.view(-1)
+        return (codes.view(x.shape) if self.bits == 8 else _pack(codes)), scale
+
+    @torch.no_grad()
+    def decode(self, codes: Tensor, scale: Tensor, shape: Sequence[int]) -> Tensor:
+        """The float32 tensor, contiguous, that codes and scales stand for."""
+        self._check("codes", codes, self.code_dtype, self.code_shape(shape))
+        self._check("scale", scale, torch.float32, self.scale_shape(shape))
+        numel = prod(shape)
+        flat = codes.reshape(-1) if self.bits == 8 else self._unpack(codes, numel)
+        out = torch.empty(numel, dtype=torch.float32, device=codes.device)
+        for rows, elements in _rows(numel, self.block):
+            block_codes = flat[elements].view(rows.stop - rows.start, -1)
+            out[elements] = self._decode_blocks(block_codes, scale[rows].unsqueeze(1)).view(-1)
+        return out.view(tuple(shape))
+
+    def _check(self, what: str, tensor: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+        if tensor.dtype != dtype or tuple(tensor.shape) != shape:
+            raise ValueError(
+                f"{what} of a {self.kind} {self.name} state must be {dtype} of shape {shape}, "
+                f"got {tensor.dtype} of shape {tuple(tensor.shape)}"
+            )
+
+    def _root(self, x: Tensor) -> Tensor:
+        return x.sqrt() if self.kind == "signed" else x.sqrt().sqrt_()
+
+    def _encode_blocks(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        finite = x.isfinite()
+        size = torch.where(finite, x.abs() if self.kind == "signed" else x.clamp_min(0.0), 0.0)
+        scale = size.amax(1)
+        # The roots come before the division, so that nothing overflows or underflows, whatever the scale. Not
+        # `levels / root`: torch computes that as a product with the reciprocal, which rounds twice.
+        factor = torch.full_like(scale, self.levels).div_(self._root(scale))
+        factor = torch.where(scale > 0, factor, 0.0)
+        code = self._root(size).mul_(factor.unsqueeze(1)).round_()
+        if self.kind == "signed":
+            code = code.copysign_(x)
+        else:
+            code = torch.maximum(code, (size > 0).to(torch.float32))
+        code = code.masked_fill_(~finite, float(self.nan_code))
+        return code.to(self._byte_dtype), scale
+
+    def _decode_blocks(self, codes: Tensor, scale: Tensor) -> Tensor:
+        root = codes.to(torch.float32).mul_(1.0 / self.levels)
+        power = root.mul(root.abs()) if self.kind == "signed" else root.square_().square_()
+        return power.mul_(scale).masked_fill_(codes == self.nan_code, float("nan"))
+
+    def _unpack(self, packed: Tensor, numel: int) -> Tensor:
+        halves = torch.stack((packed & 15, packed >> 4), dim=1).view(-1)[:numel]
+        if self.kind == "nonneg":
+            return halves
+        return (halves.to(torch.int8) ^ 8) - 8  # extends the sign
+
+
+def _pack(codes: Tensor) -> Tensor:
+    halves = codes.view(torch.uint8) & 15
+    if halves.numel() % 2:
+        halves = torch.cat((halves, halves.new_zeros(1)))
+    return halves[0::2] | (halves[1::2] << 4)
+
+
+def _rows(numel: int, block: int) -> list[tuple[slice, slice]]:
+    """The whole blocks, then the shorter last one: (which scales, which elements); saves padding a copy."""
+    whole = numel // block
+    parts = []
+    if whole:
+        parts.append((slice(0, whole), slice(0, whole * block)))
+    if numel % block:
+        parts.append((slice(whole, whole + 1), slice(whole * block, numel)))
+    return parts
+
+
+FORMATS: dict[tuple[str, str], BlockFormat] = {
+    (form.name, form.kind): form
+    for form in (
+        BlockFormat("int8", "signed", bits=8, block=256, levels=127, native=3),
+        BlockFormat("int8", "nonneg", bits=8, block=256, levels=254, native=4),
+        BlockFormat("int4", "signed", bits=4, block=128, levels=7, native=5),
+        BlockFormat("int4", "nonneg", bits=4, block=128, levels=14, native=6),
+    )
+}
+
+
+def block_format(name: str, kind: str) -> BlockFormat:
+    """The format called ``name`` ("int8" or "int4") for states of a kind ("signed" or "nonneg")."""
+    try:
+        return FORMATS[name, kind]
+    except KeyError:
+        known = ", ".join(f"{name} {kind}" for name, kind in FORMATS)
+        raise ValueError(f"no low-bit format {name!r} for {kind!r} states; there are: {known}") from None

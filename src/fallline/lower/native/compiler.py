@@ -1,0 +1,148 @@
+"""Compiles a user's rule at run time, into a private cache.
+
+A cached library is code that will run in this process, so the cache directory must belong to the user and
+be writable by nobody else, and a file is loaded only if its checksum matches.  Files are named after the
+hash of all that made them and appear by atomic renaming: processes may race, each finds a whole file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+import warnings
+from pathlib import Path
+
+import fallline
+from fallline.lower.native.emit import translation_unit
+from fallline.lower.native.library import NativeUnavailable
+
+FLAGS = (
+    *("-std=c++17", "-O3", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
+    *("-fopenmp-simd", "-fvisibility=hidden", "-Wno-unknown-pragmas"),
+)
+ISA_FLAGS = {
+    "baseline": (),
+    "avx2": ("-mavx2", "-mfma", "-mf16c", "-mbmi2"),
+    "avx512": (
+        *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma", "-mf16c", "-mbmi2"),
+        "-mprefer-vector-width=512",
+    ),
+}
+SYMBOL = "fl_user_entries"
+
+
+def find_compiler() -> str | None:
+    """The C++ compiler: ``$CXX``, or the first of c++, g++, clang++ on the path."""
+    wanted = os.environ.get("CXX")
+    for name in (wanted,) if wanted else ("c++", "g++", "clang++"):
+        if path := shutil.which(name):
+            return path
+    return None
+
+
+@functools.lru_cache(maxsize=None)
+def compiler_version(path: str) -> str:
+    result = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    return result.stdout.splitlines()[0] if result.stdout else "unknown"
+
+
+@functools.lru_cache(maxsize=None)
+def _temporary_cache() -> Path:
+    path = Path(tempfile.mkdtemp(prefix="fallline-"))
+    warnings.warn(
+        f"no writable cache directory: compiled rules are kept in {path} for this process only; "
+        "set FALLLINE_CACHE_DIR to a directory of yours",
+        stacklevel=2,
+    )
+    return path
+
+
+def cache_directory() -> Path:
+    """``$FALLLINE_CACHE_DIR``, or fallline in the user's cache directory; private to the user."""
+    chosen = os.environ.get("FALLLINE_CACHE_DIR")
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    path = Path(chosen).expanduser() if chosen else Path(base).expanduser() / "fallline"
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return _temporary_cache()
+    info = path.stat()
+    if info.st_uid != os.getuid():
+        raise NativeUnavailable(f"the cache directory {path} belongs to another user; set FALLLINE_CACHE_DIR")
+    if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise NativeUnavailable(
+            f"others may write to the cache directory {path}; run `chmod go-w {path}` or set FALLLINE_CACHE_DIR"
+        )
+    if not os.access(path, os.W_OK):
+        return _temporary_cache()
+    return path
+
+
+def _header() -> Path:
+    for folder in fallline.__path__:
+        path = Path(folder) / "native" / "kernel.h"
+        if path.exists():
+            return path
+    raise NativeUnavailable("this installation lacks native/kernel.h; reinstall fallline")
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a cached file is what was once written: a truncated library can crash the process."""
+    try:
+        expected = path.with_suffix(".sha256").read_text().strip()
+        return hashlib.sha256(path.read_bytes()).hexdigest() == expected
+    except OSError:
+        return False
+
+
+def compile_kernel(name: str, text: str, isa: str) -> int:
+    """The address of the kernel's ``fl_entry``."""
+    compiler = find_compiler()
+    header = _header()
+    source = translation_unit({name: text}, f'extern "C" __attribute__((visibility("default"))) const fl_entry {SYMBOL}[]')
+    source = source.replace(
+        f"\n{'extern'} \"C\"", f'\nextern "C" __attribute__((visibility("default"))) const fl_entry {SYMBOL}[];\nextern "C"', 1
+    )
+    flags = (*FLAGS, *ISA_FLAGS[isa])
+    version = compiler_version(compiler) if compiler else ""
+    identity = "\n".join((source, header.read_text(), version, *flags))
+    directory = cache_directory()
+    target = directory / f"{name}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.so"
+    if not _is_whole(target):
+        if compiler is None:
+            raise NativeUnavailable(
+                "no C++ compiler (c++, g++ or clang++) was found to compile this rule; install one or set CXX"
+            )
+        _build(compiler, flags, source, header.parent, target)
+    loaded = ctypes.CDLL(str(target))
+    _loaded.append(loaded)
+    return ctypes.addressof(ctypes.c_char.in_dll(loaded, SYMBOL))
+
+
+_loaded: list[ctypes.CDLL] = []
+"""Libraries stay loaded as long as the process: kernels point into them."""
+
+
+def _build(compiler: str, flags: tuple[str, ...], source: str, include: Path, target: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as scratch:
+        cpp, built = Path(scratch) / "rule.cpp", Path(scratch) / "rule.so"
+        cpp.write_text(source)
+        command = [compiler, *flags, f"-I{include}", str(cpp), "-o", str(built)]
+        try:
+            result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise NativeUnavailable(f"the C++ compiler {compiler} did not run: {error}") from None
+        if result.returncode != 0:
+            first = next((line for line in result.stderr.splitlines() if "error" in line), result.stderr[:200])
+            raise NativeUnavailable(f"the C++ compiler {compiler} failed: {first.strip()}")
+        digest = Path(scratch) / "rule.sha256"
+        digest.write_text(hashlib.sha256(built.read_bytes()).hexdigest())
+        # The checksum first: a library without one is not whole.
+        os.replace(digest, target.with_suffix(".sha256"))
+        os.replace(built, target)

@@ -1,0 +1,99 @@
+"""The compiled form of a program: from the library, or compiled now for a user's rule."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from ctypes import c_int32
+
+from fallline.lower.native.compiler import compile_kernel
+from fallline.lower.native.emit import Slots, emit
+from fallline.lower.native.library import CProgram, CReduction, Library, NativeUnavailable, library
+from fallline.rules.graph import Space
+from fallline.rules.program import Program
+
+MAX_OPERANDS = 12
+MAX_SCALARS = 128
+MAX_REDUCTIONS = 16
+
+
+class Kernel:
+    """A program's description for the engine; keeps alive everything it points to."""
+
+    def __init__(self, library: Library, program: Program, entry: int):
+        self.library, self.program = library, program
+        self.slots = slots = Slots(program)
+        tiled = program.view != "flat"
+        self.reductions = (CReduction * max(1, sum(map(len, program.reductions))))()
+        at = 0
+        for k, nodes in enumerate(program.reductions):
+            for node in nodes:
+                slot = slots.scalar[node.index] if node.space.is_scalar else slots.vector[node.index]
+                self.reductions[at] = CReduction(k, int(node.space), slot, node.attr[0] == "max")
+                at += 1
+        self.vector_space = _ints([int(n.space) for n in slots.vectors])
+        self.segment_vectors = _ints(slots.segment_vectors)
+        self.column_vectors = _ints(slots.column_vectors)
+        passes = len(program.reductions) + 1
+        self.c = CProgram(
+            entry=entry,
+            grad_operand=program.operands.index(program.grad) if program.uses_gradient else -1,
+            n_operands=len(program.operands),
+            n_row=len(program.row),
+            n_scalars=len(slots.scalars),
+            n_vectors=len(slots.vectors),
+            n_small=len(program.small_operands),
+            n_passes=passes,
+            n_reductions=at,
+            tiled=tiled,
+            writes=sum(1 << program.operands.index(name) for name in program.writes),
+            vector_space=ctypes.addressof(self.vector_space),
+            reductions=ctypes.addressof(self.reductions),
+            n_segment=len(slots.segment_vectors),
+            n_column=len(slots.column_vectors),
+            segment_vectors=ctypes.addressof(self.segment_vectors),
+            column_vectors=ctypes.addressof(self.column_vectors),
+        )
+        for k in range(passes):
+            read = {n.attr for n in program.pass_nodes(k) if n.op == "operand" and n.space == Space.FULL}
+            self.c.reads[k] = sum(1 << program.operands.index(name) for name in read)
+
+
+def _ints(values: list[int]) -> ctypes.Array[c_int32]:
+    return (c_int32 * max(1, len(values)))(*values)
+
+
+def _check_limits(program: Program) -> None:
+    slots = Slots(program)
+    if len(program.operands) > MAX_OPERANDS:
+        raise NativeUnavailable(f"{program.name} has more than {MAX_OPERANDS - 2} states")
+    if 1 + len(program.row) + len(slots.scalars) + len(slots.segment_vectors) > MAX_SCALARS:
+        raise NativeUnavailable(f"{program.name} has more than {MAX_SCALARS} scalars")
+    if sum(map(len, program.reductions)) > MAX_REDUCTIONS or len(slots.vectors) > 2 * MAX_REDUCTIONS:
+        raise NativeUnavailable(f"{program.name} has more than {MAX_REDUCTIONS} reductions")
+
+
+@functools.lru_cache(maxsize=None)
+def _kernel(program: Program, found: Library) -> Kernel | NativeUnavailable:
+    try:
+        _check_limits(program)
+        name, text = emit(program)
+        entry = found.find(name)
+        if entry is None:
+            entry = compile_kernel(name, text, found.isa)
+        return Kernel(found, program, entry)
+    except NativeUnavailable as reason:
+        return reason
+
+
+def kernel(program: Program) -> Kernel:
+    """The kernel, or :class:`NativeUnavailable` with the reason."""
+    found = _kernel(program, library())
+    if isinstance(found, NativeUnavailable):
+        raise found
+    return found
+
+
+def is_built_in(program: Program) -> bool:
+    """Whether the library has the kernel, so that nothing needs to be compiled."""
+    return library().find(emit(program)[0]) is not None

@@ -1,0 +1,310 @@
+// The C interface: picks the instruction set, runs passes over threads, combines reductions.
+//
+// Threads are OpenMP's: loaded after torch, this library shares torch's pool, so the two never fight for
+// cores.  Tasks are cut by element count, never by thread, so results do not depend on their number.
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#define FL_API extern "C" __attribute__((visibility("default")))
+
+namespace fl_baseline { extern const fl_backend backend; }
+#ifdef FL_HAVE_avx2
+namespace fl_avx2 { extern const fl_backend backend; }
+#endif
+#ifdef FL_HAVE_avx512
+namespace fl_avx512 { extern const fl_backend backend; }
+#endif
+
+namespace {
+
+// Below this many elements waking a second thread costs more than it saves.
+constexpr int64_t SERIAL_BELOW = 32768;
+
+const fl_backend* backend_named(const char* name) {
+    if (std::strcmp(name, "baseline") == 0) return &fl_baseline::backend;
+#ifdef FL_HAVE_avx2
+    if (std::strcmp(name, "avx2") == 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("bmi2"))
+        return &fl_avx2::backend;
+#endif
+#ifdef FL_HAVE_avx512
+    if (std::strcmp(name, "avx512") == 0 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return &fl_avx512::backend;
+#endif
+    return nullptr;
+}
+
+// OpenMP's threads do not survive fork(), and a parallel region in the child would wait for them forever.
+bool forked = false;
+__attribute__((constructor)) void watch_forks() { pthread_atfork(nullptr, nullptr, [] { forked = true; }); }
+
+template <class Work>
+void in_threads(int threads, int64_t elements, Work work) {
+#ifdef _OPENMP
+    if (threads > 1 && !forked && elements >= SERIAL_BELOW) {
+#pragma omp parallel num_threads(threads)
+        work();
+        return;
+    }
+#endif
+    (void)threads;
+    (void)elements;
+    work();
+}
+
+// Small enough that threads finish together, large enough that taking a task costs nothing.
+int64_t grain_for(int64_t tasks, int threads) {
+    return std::max<int64_t>(1, std::min<int64_t>(16, tasks / (16 * std::max(threads, 1))));
+}
+
+int64_t vector_size(const fl_tensor& t, int space) {
+    return space == 4 || space == 6 ? t.batch * t.rows : space == 5 ? t.batch * t.cols : t.batch;
+}
+
+int count(const fl_program& p, int pass, bool (*wanted)(int space)) {
+    int n = 0;
+    for (int r = 0; r < p.n_reductions; ++r) n += p.reductions[r].pass == pass && wanted(p.reductions[r].space);
+    return n;
+}
+
+bool is_scalar(int space) { return space <= 2; }
+bool is_row(int space) { return space == 4 || space == 6; }
+bool is_col(int space) { return space == 5; }
+
+double joined(double a, double b, int is_max) { return is_max ? fl_math::maximum(a, b) : a + b; }
+
+float* vector_of(const fl_job* job, const fl_tensor& t, int slot) {
+    float* at = reinterpret_cast<float*>(job->workspace + t.vector_at);
+    for (int v = 0; v < slot; ++v) at += vector_size(t, job->program->vector_space[v]);
+    return at;
+}
+
+// Adds the tiles' results up, always in the same order.
+void combine_tensor(fl_job* job, int64_t index, int pass) {
+    const fl_program& p = *job->program;
+    fl_tensor& t = job->tensors[index];
+    const fl_tiling tiling = fl_tiles_of(t, p.tiled);
+    const int64_t tiles = t.batch * tiling.down * tiling.across;
+    int n_scalar = 0, n_row = 0, n_col = 0;
+    for (int r = 0; r < p.n_reductions; ++r) {
+        const fl_reduction& red = p.reductions[r];
+        if (red.pass != pass) continue;
+        const double start = red.is_max ? -HUGE_VAL : 0.0;
+        if (is_scalar(red.space)) {
+            double acc = start;
+            const double* at = job->workspace + job->scalar_partial_at + t.first_tile * job->scalars_per_tile + n_scalar;
+            if (t.numel)
+                for (int64_t k = 0; k < tiles; ++k) acc = joined(acc, at[k * job->scalars_per_tile], red.is_max);
+            job->scalars[index * p.n_scalars + red.slot] = acc;
+            ++n_scalar;
+        } else if (is_row(red.space)) {
+            float* result = vector_of(job, t, red.slot);
+            const double* at = job->workspace + t.row_partial_at + n_row * t.batch * t.rows * tiling.across;
+            for (int64_t k = 0; k < t.batch * t.rows; ++k) {
+                double acc = start;
+                for (int64_t b = 0; b < tiling.across; ++b) acc = joined(acc, at[k * tiling.across + b], red.is_max);
+                result[k] = static_cast<float>(acc);
+            }
+            ++n_row;
+        } else {
+            float* result = vector_of(job, t, red.slot);
+            const double* at = job->workspace + t.col_partial_at + n_col * t.batch * tiling.down * t.cols;
+            for (int64_t m = 0; m < t.batch; ++m)
+                for (int64_t c = 0; c < t.cols; ++c) {
+                    double acc = start;
+                    for (int64_t d = 0; d < tiling.down; ++d)
+                        acc = joined(acc, at[(m * tiling.down + d) * t.cols + c], red.is_max);
+                    result[m * t.cols + c] = static_cast<float>(acc);
+                }
+            ++n_col;
+        }
+    }
+}
+
+void combine_all(fl_job* job, int pass) {
+    const fl_program& p = *job->program;
+    for (int r = 0; r < p.n_reductions; ++r) {
+        const fl_reduction& red = p.reductions[r];
+        if (red.pass != pass || red.space != 1) continue;
+        double acc = red.is_max ? -HUGE_VAL : 0.0;
+        for (int64_t i = 0; i < job->n_tensors; ++i)
+            if (job->tensors[i].row >= 0) acc = joined(acc, job->scalars[i * p.n_scalars + red.slot], red.is_max);
+        for (int64_t i = 0; i < job->n_tensors; ++i) job->scalars[i * p.n_scalars + red.slot] = acc;
+    }
+}
+
+}  // namespace
+
+// The fastest instruction set of this machine, or the named one if the machine has it; null otherwise.
+FL_API const fl_backend* fl_select(const char* name) {
+    if (name && *name) return backend_named(name);
+    for (const char* candidate : {"avx512", "avx2", "baseline"})
+        if (const fl_backend* found = backend_named(candidate)) return found;
+    return nullptr;
+}
+
+FL_API const char* fl_backend_name(const fl_backend* backend) { return backend->name; }
+FL_API const fl_entry* fl_find(const fl_backend* backend, const char* kernel) { return backend->find(kernel); }
+FL_API int fl_forked() { return forked; }
+FL_API int fl_has_threads() {
+#ifdef _OPENMP
+    return 1;
+#else
+    return 0;
+#endif
+}
+
+// Numbers the tasks and lays out the workspace; returns how many doubles of workspace the job needs.
+FL_API int64_t fl_plan(fl_job* job) {
+    const fl_program& p = *job->program;
+    int64_t at = 0;
+    job->chunks = job->tiles = job->elements = 0;
+    int scalar_kinds = 0, row_kinds = 0, col_kinds = 0;
+    for (int k = 0; k < p.n_passes; ++k) {
+        scalar_kinds = std::max(scalar_kinds, count(p, k, is_scalar));
+        row_kinds = std::max(row_kinds, count(p, k, is_row));
+        col_kinds = std::max(col_kinds, count(p, k, is_col));
+    }
+    for (int64_t i = 0; i < job->n_tensors; ++i) {
+        fl_tensor& t = job->tensors[i];
+        t.first_chunk = job->chunks;
+        job->chunks += (t.numel + FL_CHUNK - 1) / FL_CHUNK;
+        job->elements += t.numel;
+        t.first_tile = job->tiles;
+        if (!p.n_reductions && !p.n_vectors) continue;
+        const fl_tiling tiling = fl_tiles_of(t, p.tiled);
+        job->tiles += t.numel ? t.batch * tiling.down * tiling.across : 0;
+        t.vector_at = at;
+        int64_t floats = 0;
+        for (int v = 0; v < p.n_vectors; ++v) floats += vector_size(t, p.vector_space[v]);
+        at += (floats + 1) / 2;
+        t.row_partial_at = at;
+        at += row_kinds * t.batch * t.rows * tiling.across;
+        t.col_partial_at = at;
+        at += col_kinds * t.batch * tiling.down * t.cols;
+    }
+    job->scalar_partial_at = at;
+    job->scalars_per_tile = scalar_kinds;
+    return at + job->tiles * scalar_kinds;
+}
+
+// Takes this step's gradients and rows over into the descriptions.
+FL_API void fl_begin(fl_job* job) {
+    const int grad = job->program->grad_operand;
+    for (int64_t i = 0; i < job->n_tensors; ++i) {
+        fl_tensor& t = job->tensors[i];
+        t.row = job->row_of[i];
+        if (!job->grads) continue;
+        if (grad >= 0) t.operands[grad].data = job->grads[i];
+        if (!job->grads[i] && t.numel) t.row = -1;
+    }
+}
+
+// Scalars and small arrays that follow from the finished reductions, before pass k.
+FL_API void fl_stage_run(fl_job* job, int k) {
+    const fl_program& p = *job->program;
+    const fl_stage stage = p.entry->stages[k];
+    if (!stage) return;
+    for (int64_t i = 0; i < job->n_tensors; ++i) {
+        fl_tensor& t = job->tensors[i];
+        if (t.row < 0) continue;
+        float* vectors[FL_MAX_REDUCTIONS * 2];
+        for (int v = 0; v < p.n_vectors; ++v) vectors[v] = vector_of(job, t, v);
+        const fl_small small{t.batch, t.rows, t.cols, job->rows + static_cast<int64_t>(t.row) * p.n_row,
+                             job->scalars + i * p.n_scalars, vectors, t.small};
+        stage(&small);
+    }
+}
+
+// Pass k over all elements.  After a reducing pass the results are in the job's scalars and vectors.
+FL_API void fl_pass(fl_job* job, const fl_backend* backend, int k, int threads) {
+    const fl_program& p = *job->program;
+    if (!p.entry->passes[k]) return;
+    std::atomic<int64_t> next{0};
+    if (k == p.n_passes - 1) {
+        const int64_t grain = grain_for(job->chunks, threads);
+        in_threads(threads, job->elements, [&] { backend->write_chunks(job, &next, grain); });
+        return;
+    }
+    const int64_t grain = grain_for(job->tiles, threads);
+    in_threads(threads, job->elements, [&] { backend->reduce_tiles(job, k, &next, grain); });
+    std::atomic<int64_t> tensor{0};
+    in_threads(threads, job->elements, [&] {
+        for (int64_t i; (i = tensor.fetch_add(1)) < job->n_tensors;)
+            if (job->tensors[i].row >= 0) combine_tensor(job, i, k);
+    });
+    combine_all(job, k);
+}
+
+// A whole step.
+FL_API void fl_step(fl_job* job, const fl_backend* backend, int threads) {
+    fl_begin(job);
+    for (int k = 0; k < job->program->n_passes; ++k) {
+        fl_stage_run(job, k);
+        fl_pass(job, backend, k, threads);
+    }
+}
+
+// One step launched parameter by parameter: the same kernels, as many launches as parameters.
+FL_API void fl_step_each(fl_job* job, const fl_backend* backend, int threads) {
+    fl_begin(job);
+    for (int64_t i = 0; i < job->n_tensors; ++i) {
+        if (job->tensors[i].row < 0) continue;
+        fl_job one = *job;
+        fl_tensor tensor = job->tensors[i];
+        one.tensors = &tensor;
+        one.n_tensors = 1;
+        one.chunks = (tensor.numel + FL_CHUNK - 1) / FL_CHUNK;
+        one.elements = tensor.numel;
+        const int64_t end = i + 1 < job->n_tensors ? job->tensors[i + 1].first_tile : job->tiles;
+        one.tiles = end - tensor.first_tile;
+        one.scalar_partial_at += tensor.first_tile * job->scalars_per_tile;
+        one.scalars += i * job->program->n_scalars;
+        tensor.first_chunk = tensor.first_tile = 0;
+        for (int k = 0; k < job->program->n_passes; ++k) {
+            fl_stage_run(&one, k);
+            fl_pass(&one, backend, k, threads);
+        }
+    }
+}
+
+// The formats on their own, for tests and for conversions of checkpoints.
+FL_API void fl_load(const fl_backend* backend, int format, const void* data, const float* scale, int64_t start,
+                    int64_t n, float* out) {
+    backend->load(format, data, scale, start, n, out);
+}
+
+FL_API void fl_store(const fl_backend* backend, int format, void* data, float* scale, int64_t start, int64_t n,
+                     const float* in, int stochastic, uint64_t key) {
+    backend->store(format, data, scale, start, n, in, stochastic, key);
+}
+
+// One sweep over n elements of each stream, split evenly over the threads.
+FL_API void fl_probe(const fl_backend* backend, int reads, int writes, float* const* streams, int64_t n, int threads,
+                     int64_t ahead) {
+    std::atomic<int64_t> next{0};
+    in_threads(threads, n, [&] {
+        const int64_t parts = threads > 1 && !forked && n >= SERIAL_BELOW ? threads : 1;
+        for (int64_t i; (i = next.fetch_add(1)) < parts;)
+            backend->probe(reads, writes, streams, n / parts * i, i + 1 == parts ? n : n / parts * (i + 1), ahead);
+    });
+}
+
+// For the loader: a library whose structs differ from what Python describes must not be used.
+FL_API void fl_sizes(int64_t* out) {
+    out[0] = sizeof(fl_operand);
+    out[1] = sizeof(fl_tensor);
+    out[2] = sizeof(fl_reduction);
+    out[3] = sizeof(fl_program);
+    out[4] = sizeof(fl_job);
+}

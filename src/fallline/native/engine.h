@@ -1,0 +1,107 @@
+// The engine's data: what Python describes, and what each instruction set implements.
+//
+// Everything is plain C: pointers, counts, strides.  Memory belongs to the caller, the workspace of the
+// reductions too, so that a sharded model can sum it over its processes between two passes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "kernel.h"
+
+// One full-size tensor of one parameter: where it is and how its elements are stored.
+struct fl_operand {
+    void* data;
+    float* scale;            // of low-bit blocks
+    const int64_t* strides;  // in elements; null: logical order is memory order
+    int32_t format;          // formats.h
+    int32_t stochastic;      // 16-bit formats: how to round
+    uint64_t key;            // of the random bits
+};
+
+struct fl_tensor {
+    int64_t numel;
+    int64_t batch, rows, cols;  // the view that reductions use; flat: 1, 1, numel
+    const int64_t* sizes;       // for strided operands
+    int32_t ndim;
+    int32_t row;                // which row of scalars; −1: takes no part in this step
+    fl_operand* operands;       // parameter, gradient, states
+    fl_operand* echo;           // the 16-bit parameter beside its float32 master weights, or null
+    float* const* small;        // reduced states
+    // Filled in by fl_plan:
+    int64_t first_chunk, first_tile;
+    int64_t vector_at, row_partial_at, col_partial_at;
+};
+
+// Where a reduction's result goes.
+struct fl_reduction {
+    int32_t pass;
+    int32_t space;  // rules/graph.py: 1 all, 2 tensor, 4 row, 5 col, 6 lead
+    int32_t slot;   // scalar or vector
+    int32_t is_max;
+};
+
+struct fl_program {
+    const fl_entry* entry;
+    int32_t grad_operand;           // −1: the program does not read it
+    int32_t n_operands, n_row, n_scalars, n_vectors, n_small, n_passes, n_reductions;
+    int32_t tiled;                  // some value is per row or column: segments may not cross rows
+    uint32_t reads[FL_MAX_PASSES];  // operands each pass loads
+    uint32_t writes;                // operands the last pass stores
+    const int32_t* vector_space;
+    const fl_reduction* reductions;
+    int32_t n_segment, n_column;    // vectors that are one number per segment; vectors per column
+    const int32_t* segment_vectors;
+    const int32_t* column_vectors;
+};
+
+struct fl_job {
+    const fl_program* program;
+    fl_tensor* tensors;
+    int64_t n_tensors;
+    void* const* grads;      // per parameter; null: it takes no part.  The array itself may be null
+    const int32_t* row_of;   // per parameter: its row of scalars
+    const double* rows;      // rows of program->n_row scalars
+    double grad_factor;
+    double* scalars;         // n_tensors × n_scalars
+    double* workspace;       // fl_plan says how much
+    // Filled in by fl_plan:
+    int64_t chunks, tiles, elements;
+    int64_t scalar_partial_at, scalars_per_tile;
+};
+
+constexpr int64_t FL_CHUNK = 32768;     // elements of a task of the last pass
+constexpr int64_t FL_STAGE = 1024;      // elements staged at once; a multiple of every low-bit block
+constexpr int64_t FL_FLAT_TILE = 16384; // elements of a task of a reduction over whole tensors
+constexpr int64_t FL_TILE_COLS = 1024;
+constexpr int64_t FL_TILE_ELEMENTS = 65536;
+constexpr int FL_MAX_OPERANDS = 12;
+constexpr int FL_MAX_SCALARS = 128;
+constexpr int FL_MAX_REDUCTIONS = 16;
+
+// Tiles of a parameter: so many rows high, so many columns wide, never across two matrices.
+struct fl_tiling {
+    int64_t height, width, down, across;
+};
+
+inline fl_tiling fl_tiles_of(const fl_tensor& t, bool tiled) {
+    fl_tiling r;
+    r.width = tiled ? FL_TILE_COLS : FL_FLAT_TILE;
+    const int64_t cols = t.cols > 0 ? t.cols : 1;
+    const int64_t wide = cols < r.width ? cols : r.width;
+    r.height = tiled ? (FL_TILE_ELEMENTS / wide > 1 ? FL_TILE_ELEMENTS / wide : 1) : 1;
+    r.down = (t.rows + r.height - 1) / r.height;
+    r.across = (t.cols + r.width - 1) / r.width;
+    return r;
+}
+
+// What one instruction set provides.
+struct fl_backend {
+    const char* name;
+    const fl_entry* (*find)(const char* kernel);
+    void (*write_chunks)(const fl_job*, std::atomic<int64_t>* next, int64_t grain);
+    void (*reduce_tiles)(const fl_job*, int pass, std::atomic<int64_t>* next, int64_t grain);
+    void (*load)(int format, const void*, const float*, int64_t, int64_t, float*);
+    void (*store)(int format, void*, float*, int64_t, int64_t, const float*, int, uint64_t);
+    void (*probe)(int reads, int writes, float* const* streams, int64_t begin, int64_t end, int64_t ahead);
+};

@@ -1,0 +1,506 @@
+// Storage formats of states and parameters: the native twin of fallline/formats, equal to it bit for bit.
+//
+// What the formats are, and why, is said in formats/blockwise.py and formats/rounding.py; here is how they
+// are computed fast. Every element is computed with IEEE operations on float and with 32-bit integers, in a
+// fixed order, so every instruction set gives the same bits. That needs -ffp-contract=off (GCC contracts by
+// default) and no -ffast-math, the default rounding mode, and subnormals that are not flushed.
+//
+// The header is compiled once per instruction set, each time with another namespace FL_NS: under one common
+// name the linker would merge the copies, and the baseline could end up running AVX-512 code.
+
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__AVX2__) || defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+#ifndef FL_NS
+#define FL_NS fl
+#endif
+
+// Forced, so that a count which is a constant at the call is one in the loop too: no remainder loops.
+#if defined(__GNUC__) || defined(__clang__)
+#define FL_INLINE inline __attribute__((always_inline))
+#define FL_OUTLINE __attribute__((noinline, unused))
+#else
+#define FL_INLINE inline
+#define FL_OUTLINE
+#endif
+
+namespace FL_NS {
+
+enum Format : int { F32 = 0, BF16 = 1, F16 = 2, I8_SIGNED = 3, I8_NONNEG = 4, I4_SIGNED = 5, I4_NONNEG = 6 };
+
+constexpr int I8_BLOCK = 256;
+constexpr int I4_BLOCK = 128;
+
+static inline int64_t block_of(Format format) {
+  if (format == I8_SIGNED || format == I8_NONNEG) return I8_BLOCK;
+  if (format == I4_SIGNED || format == I4_NONNEG) return I4_BLOCK;
+  return 1;
+}
+
+static FL_INLINE uint32_t bits_of(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+static FL_INLINE float float_of(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+constexpr uint32_t SIGN = 0x80000000u;
+constexpr uint32_t MAGNITUDE = 0x7FFFFFFFu;
+constexpr uint32_t INF_BITS = 0x7F800000u;
+constexpr uint32_t NAN_BITS = 0x7FC00000u;
+
+static FL_INLINE bool is_finite(float value) { return (bits_of(value) & MAGNITUDE) < INF_BITS; }
+
+// ---- Low-bit blocks. One code per byte here; int4 is packed and unpacked around these functions. ----
+
+// Adding 1.5 * 2^23 leaves the nearest integer, ties to even, in the low mantissa bits, in two's complement:
+// what torch.round gives, on every instruction set and without a conversion that could overflow.
+constexpr float ROUND_TO_INT = 12582912.0f;
+constexpr int32_t ROUNDED_ZERO = 0x4B400000;  // the bits of ROUND_TO_INT
+
+// A code is root(x) * (LEVELS / root(scale)), rounded. The roots come before the division: then nothing can
+// overflow or underflow, for any scale, and the processor can take roots while the scale is still being
+// found.
+template <bool NONNEG>
+static FL_INLINE float root_of(float magnitude) {
+  return NONNEG ? std::sqrt(std::sqrt(magnitude)) : std::sqrt(magnitude);
+}
+
+template <int LEVELS, bool NONNEG>
+static FL_INLINE float decode_one(float code, float scale) {
+  const float root = code * (1.0f / LEVELS);  // exactly 1 for the largest code, so that decodes to the scale
+  if (NONNEG) return (root * root) * (root * root) * scale;
+  return root * std::fabs(root) * scale;
+}
+
+static FL_INLINE bool contains(const uint8_t* __restrict codes, uint8_t wanted, int n) {
+  uint8_t found = 0;
+#pragma omp simd reduction(| : found)
+  for (int i = 0; i < n; ++i) found |= static_cast<uint8_t>(codes[i] == wanted);
+  return found != 0;
+}
+
+// Decodes n elements of one block. Codes are bytes; for the signed kind they are in two's complement.
+template <int LEVELS, bool NONNEG>
+static FL_INLINE void decode_block(const uint8_t* __restrict codes, float scale, int n,
+                                   float* __restrict out) {
+#ifdef __AVX2__
+  // GCC widens bytes in two steps with a lane crossing in each, which takes longer than all the arithmetic.
+  const __m256 unit = _mm256_set1_ps(1.0f / LEVELS), scales = _mm256_set1_ps(scale);
+  const int vectors = n / 8 * 8;
+  for (int i = 0; i < vectors; i += 8) {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes + i));
+    const __m256i wide = NONNEG ? _mm256_cvtepu8_epi32(bytes) : _mm256_cvtepi8_epi32(bytes);
+    const __m256 root = _mm256_mul_ps(_mm256_cvtepi32_ps(wide), unit);
+    const __m256 other = NONNEG ? root : _mm256_andnot_ps(_mm256_set1_ps(-0.0f), root);
+    const __m256 square = _mm256_mul_ps(root, other);
+    const __m256 power = NONNEG ? _mm256_mul_ps(square, square) : square;
+    _mm256_storeu_ps(out + i, _mm256_mul_ps(power, scales));
+  }
+#else
+  const int vectors = 0;
+#endif
+#pragma omp simd
+  for (int i = vectors; i < n; ++i) {
+    const int code = NONNEG ? codes[i] : static_cast<int8_t>(codes[i]);
+    out[i] = decode_one<LEVELS, NONNEG>(static_cast<float>(code), scale);
+  }
+  // Looking for NaN codes in whole vectors of bytes is cheaper than a comparison and a blend for each
+  // element.
+  const uint8_t nan_code = static_cast<uint8_t>(NONNEG ? LEVELS + 1 : -LEVELS - 1);
+  if (contains(codes, nan_code, n))
+    for (int i = 0; i < n; ++i) out[i] = codes[i] == nan_code ? float_of(NAN_BITS) : out[i];
+}
+
+// Largest of the values' masked bits: for non-negative floats the order of the integers is the order of the
+// values.
+static FL_INLINE uint32_t largest_bits(const float* __restrict in, uint32_t mask, int n) {
+  const int quarter = n / 4;  // four streams, since one chain of maxima is bound by its latency
+  uint32_t top = 0;
+#pragma omp simd reduction(max : top)
+  for (int i = 0; i < quarter; ++i) {
+    const uint32_t a = bits_of(in[i]) & mask, b = bits_of(in[i + quarter]) & mask;
+    const uint32_t c = bits_of(in[i + 2 * quarter]) & mask, d = bits_of(in[i + 3 * quarter]) & mask;
+    const uint32_t ab = a > b ? a : b, cd = c > d ? c : d;
+    const uint32_t all = ab > cd ? ab : cd;
+    top = all > top ? all : top;
+  }
+  for (int i = 4 * quarter; i < n; ++i) {
+    const uint32_t bits = bits_of(in[i]) & mask;
+    top = bits > top ? bits : top;
+  }
+  return top;
+}
+
+#ifdef __AVX2__
+// Codes of 8 elements, as 32-bit integers that hold the byte.
+template <bool NONNEG>
+static FL_INLINE __m256i codes_of_8(const float* in, __m256 factor) {
+  const __m256 value = _mm256_loadu_ps(in), sign = _mm256_set1_ps(-0.0f);
+  __m256 root = _mm256_sqrt_ps(NONNEG ? value : _mm256_andnot_ps(sign, value));
+  if (NONNEG) root = _mm256_sqrt_ps(root);
+  root = _mm256_mul_ps(root, factor);
+  if (!NONNEG) root = _mm256_or_ps(root, _mm256_and_ps(value, sign));
+  __m256i code = _mm256_castps_si256(_mm256_add_ps(root, _mm256_set1_ps(ROUND_TO_INT)));
+  if (NONNEG) {
+    const __m256i positive = _mm256_cmpgt_epi32(_mm256_castps_si256(value), _mm256_setzero_si256());
+    code = _mm256_max_epi32(code, _mm256_sub_epi32(_mm256_set1_epi32(ROUNDED_ZERO), positive));
+  }
+  return _mm256_and_si256(code, _mm256_set1_epi32(255));
+}
+#endif
+
+// Codes of finite values; the nonneg kind expects no negative ones. factor is LEVELS / root(scale).
+template <bool NONNEG>
+static FL_INLINE void write_codes(const float* __restrict in, float factor, int n,
+                                  uint8_t* __restrict codes) {
+#ifdef __AVX2__
+  // The same operations as below, which GCC vectorises too, but it crosses lanes three times to narrow 32
+  // codes.
+  const __m256 factors = _mm256_set1_ps(factor);
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  const int vectors = n / 32 * 32;
+  for (int i = 0; i < vectors; i += 32) {
+    const __m256i a = codes_of_8<NONNEG>(in + i, factors), b = codes_of_8<NONNEG>(in + i + 8, factors);
+    const __m256i c = codes_of_8<NONNEG>(in + i + 16, factors), d = codes_of_8<NONNEG>(in + i + 24, factors);
+    const __m256i bytes = _mm256_packus_epi16(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(codes + i), _mm256_permutevar8x32_epi32(bytes, order));
+  }
+#else
+  const int vectors = 0;
+#endif
+  if (NONNEG) {
+#pragma omp simd
+    for (int i = vectors; i < n; ++i) {
+      const int32_t code = static_cast<int32_t>(bits_of(root_of<true>(in[i]) * factor + ROUND_TO_INT));
+      // What is not zero stays so: a second moment of zero would divide the next update by eps alone.
+      const int32_t least = ROUNDED_ZERO + (static_cast<int32_t>(bits_of(in[i])) > 0 ? 1 : 0);
+      codes[i] = static_cast<uint8_t>(code > least ? code : least);
+    }
+  } else {
+#pragma omp simd
+    for (int i = vectors; i < n; ++i) {
+      const uint32_t bits = bits_of(in[i]);
+      const float root = root_of<false>(float_of(bits & MAGNITUDE)) * factor;
+      codes[i] = static_cast<uint8_t>(bits_of(float_of(bits_of(root) | (bits & SIGN)) + ROUND_TO_INT));
+    }
+  }
+}
+
+// Blocks with non-finite or, of the nonneg kind, negative elements; out of line to keep the common path
+// small.
+template <int LEVELS, bool NONNEG>
+static FL_OUTLINE float encode_rare_block(const float* __restrict in, int n, uint8_t* __restrict codes) {
+  float clean[I8_BLOCK];
+  for (int i = 0; i < n; ++i) clean[i] = is_finite(in[i]) && !(NONNEG && in[i] <= 0.0f) ? in[i] : 0.0f;
+  const float scale = float_of(largest_bits(clean, MAGNITUDE, n));
+  write_codes<NONNEG>(clean, scale > 0.0f ? LEVELS / root_of<NONNEG>(scale) : 0.0f, n, codes);
+  const uint8_t nan_code = static_cast<uint8_t>(NONNEG ? LEVELS + 1 : -LEVELS - 1);
+  for (int i = 0; i < n; ++i) codes[i] = is_finite(in[i]) ? codes[i] : nan_code;
+  return scale;
+}
+
+// Encodes the n elements of one block; returns its scale. The signed kind's codes are bytes in two's
+// complement.
+template <int LEVELS, bool NONNEG>
+static FL_INLINE float encode_block(const float* __restrict in, int n, uint8_t* __restrict codes) {
+  // With the sign bit in the comparison, one test finds negative values of the nonneg kind and non-finite
+  // ones.
+  const uint32_t bits = largest_bits(in, NONNEG ? ~0u : MAGNITUDE, n);
+  if (bits >= INF_BITS) return encode_rare_block<LEVELS, NONNEG>(in, n, codes);
+  const float scale = float_of(bits);
+  write_codes<NONNEG>(in, bits > 0 ? LEVELS / root_of<NONNEG>(scale) : 0.0f, n, codes);
+  return scale;
+}
+
+// How many of the n elements from start on lie in the block of the first one.
+static FL_INLINE int count_in_block(int64_t start, int64_t n, int block) {
+  const int64_t rest = block - start % block;
+  return static_cast<int>(n < rest ? n : rest);
+}
+
+// ---- int8: elements [start, start + n) of a flat tensor. ----
+
+template <bool NONNEG>
+static inline void load_i8(const uint8_t* codes, const float* scale, int64_t start, int64_t n, float* out) {
+  constexpr int LEVELS = NONNEG ? 254 : 127;
+  while (n > 0) {
+    const int count = count_in_block(start, n, I8_BLOCK);
+    const float block_scale = scale[start / I8_BLOCK];
+    if (count == I8_BLOCK) decode_block<LEVELS, NONNEG>(codes + start, block_scale, I8_BLOCK, out);
+    else decode_block<LEVELS, NONNEG>(codes + start, block_scale, count, out);
+    start += count, n -= count, out += count;
+  }
+}
+
+template <bool NONNEG>
+static inline void store_i8(uint8_t* codes, float* scale, int64_t start, int64_t n, const float* in) {
+  constexpr int LEVELS = NONNEG ? 254 : 127;
+  for (; n >= I8_BLOCK; start += I8_BLOCK, n -= I8_BLOCK, in += I8_BLOCK)
+    scale[start / I8_BLOCK] = encode_block<LEVELS, NONNEG>(in, I8_BLOCK, codes + start);
+  if (n > 0) scale[start / I8_BLOCK] = encode_block<LEVELS, NONNEG>(in, static_cast<int>(n), codes + start);
+}
+
+// ---- int4: two codes per byte, the first one in the low half. ----
+
+// Bytes of codes from `pairs` bytes of packed ones.
+template <bool NONNEG>
+static FL_INLINE void unpack(const uint8_t* __restrict packed, int pairs, uint8_t* __restrict codes) {
+  constexpr int FLIP = NONNEG ? 0 : 8;  // (nibble ^ 8) - 8 extends the sign
+#pragma omp simd
+  for (int i = 0; i < pairs; ++i) {
+    codes[2 * i] = static_cast<uint8_t>(((packed[i] & 15) ^ FLIP) - FLIP);
+    codes[2 * i + 1] = static_cast<uint8_t>(((packed[i] >> 4) ^ FLIP) - FLIP);
+  }
+}
+
+static FL_INLINE void pack(const uint8_t* __restrict codes, int pairs, uint8_t* __restrict packed) {
+#pragma omp simd
+  for (int i = 0; i < pairs; ++i)
+    packed[i] = static_cast<uint8_t>((codes[2 * i] & 15) | (codes[2 * i + 1] << 4));
+}
+
+template <bool NONNEG>
+static inline void load_i4(const uint8_t* packed, const float* scale, int64_t start, int64_t n, float* out) {
+  constexpr int LEVELS = NONNEG ? 14 : 7;
+  uint8_t codes[I4_BLOCK];
+  while (n > 0) {
+    const int count = count_in_block(start, n, I4_BLOCK), odd = static_cast<int>(start & 1);
+    const float block_scale = scale[start / I4_BLOCK];
+    if (count == I4_BLOCK) {
+      unpack<NONNEG>(packed + start / 2, I4_BLOCK / 2, codes);
+      decode_block<LEVELS, NONNEG>(codes, block_scale, I4_BLOCK, out);
+    } else {
+      const int pairs = (odd + count + 1) / 2;  // at most 64; said once more, or GCC warns of an overflow
+      unpack<NONNEG>(packed + start / 2, pairs < I4_BLOCK / 2 ? pairs : I4_BLOCK / 2, codes);
+      decode_block<LEVELS, NONNEG>(codes + odd, block_scale, count, out);
+    }
+    start += count, n -= count, out += count;
+  }
+}
+
+template <bool NONNEG>
+static inline void store_i4(uint8_t* packed, float* scale, int64_t start, int64_t n, const float* in) {
+  constexpr int LEVELS = NONNEG ? 14 : 7;
+  uint8_t codes[I4_BLOCK];
+  for (; n >= I4_BLOCK; start += I4_BLOCK, n -= I4_BLOCK, in += I4_BLOCK) {
+    scale[start / I4_BLOCK] = encode_block<LEVELS, NONNEG>(in, I4_BLOCK, codes);
+    pack(codes, I4_BLOCK / 2, packed + start / 2);
+  }
+  if (n > 0) {
+    scale[start / I4_BLOCK] = encode_block<LEVELS, NONNEG>(in, static_cast<int>(n), codes);
+    if (n & 1) codes[n] = 0;  // the unused half of the last byte
+    pack(codes, static_cast<int>(n + 1) / 2, packed + start / 2);
+  }
+}
+
+// ---- 16-bit floats, to nearest even. ----
+
+// NaN keeps its sign and the upper part of its payload, made quiet.
+static FL_INLINE uint16_t bf16_nearest(float value) {
+  const uint32_t bits = bits_of(value);
+  const uint32_t rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
+  return static_cast<uint16_t>((bits & MAGNITUDE) > INF_BITS ? (bits >> 16) | 0x40u : rounded);
+}
+
+static FL_INLINE float bf16_value(uint16_t half) { return float_of(static_cast<uint32_t>(half) << 16); }
+
+constexpr uint32_t F16_REBIAS = 112u << 23;            // from the exponent bias 15 to 127
+constexpr uint32_t F16_LEAST_NORMAL = 0x38800000u;     // 2^-14
+constexpr uint32_t F16_LARGEST = 0x477FE000u;          // 65504
+constexpr uint32_t F16_TO_INFINITY = 0x477FF000u;      // 65520, the midpoint to what would be the next value
+
+static FL_INLINE uint16_t f16_nearest(float value) {
+  const uint32_t bits = bits_of(value), magnitude = bits & MAGNITUDE;
+  const uint32_t normal = (magnitude - F16_REBIAS + 0xFFFu + ((magnitude >> 13) & 1u)) >> 13;
+  // The spacing of floats at 0.5 is that of subnormal halves: the addition itself rounds.
+  const uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
+  const uint32_t finite = magnitude < F16_LEAST_NORMAL ? subnormal : normal;
+  const uint32_t number = magnitude < F16_TO_INFINITY ? finite : 0x7C00u;
+  const uint32_t half = magnitude > INF_BITS ? 0x7E00u | ((magnitude >> 13) & 0x3FFu) : number;
+  return static_cast<uint16_t>(half | (bits >> 31 << 15));
+}
+
+static FL_INLINE float f16_value(uint16_t half) {
+  const uint32_t magnitude = static_cast<uint32_t>(half & 0x7FFF) << 13;
+  // A subnormal half, with the exponent field of 2^-14 put on, is 2^-14 plus its value; no float subnormals
+  // needed.
+  const uint32_t subnormal = bits_of(float_of(magnitude + F16_LEAST_NORMAL) - float_of(F16_LEAST_NORMAL));
+  const uint32_t finite = magnitude < (0x400u << 13) ? subnormal : magnitude + F16_REBIAS;
+  const uint32_t special = magnitude > (0x7C00u << 13) ? magnitude | NAN_BITS : INF_BITS;
+  const uint32_t number = magnitude < (0x7C00u << 13) ? finite : special;
+  return float_of(number | static_cast<uint32_t>(half >> 15) << 31);
+}
+
+// ---- 16-bit floats, stochastic. ----
+
+static FL_INLINE uint32_t mix32(uint32_t x) {  // "lowbias32" by Chris Wellons
+  x = (x ^ (x >> 16)) * 0x7FEB352Du;
+  x = (x ^ (x >> 15)) * 0x846CA68Bu;
+  return x ^ (x >> 16);
+}
+
+static FL_INLINE uint64_t mix64(uint64_t x) {  // the finaliser of splitmix64
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+constexpr uint64_t GOLDEN64 = 0x9E3779B97F4A7C15u;
+constexpr uint32_t GOLDEN32 = 0x9E3779B9u;
+
+static inline uint64_t rounding_key(uint64_t seed, uint64_t step, uint64_t parameter, uint64_t slot) {
+  uint64_t key = mix64(seed + GOLDEN64);
+  key = mix64((key ^ step) + GOLDEN64);
+  key = mix64((key ^ parameter) + GOLDEN64);
+  return mix64((key ^ slot) + GOLDEN64);
+}
+
+// Elements are served in groups of 256: one hash gives 16 bits to element j and 16 bits to element j + 128,
+// which halves the hashing without any shuffling.
+constexpr int GROUP = 256;
+
+static FL_INLINE void random_bits(uint64_t key, int64_t group, uint32_t* __restrict random) {
+  const uint64_t first = static_cast<uint64_t>(group) * (GROUP / 2);
+  const uint32_t low = static_cast<uint32_t>(first), key_low = static_cast<uint32_t>(key);
+  const uint32_t high = static_cast<uint32_t>(key >> 32) ^ (static_cast<uint32_t>(first >> 32) * GOLDEN32);
+#pragma omp simd
+  for (int j = 0; j < GROUP / 2; ++j) {
+    const uint32_t hash = mix32(mix32((low + static_cast<uint32_t>(j)) ^ key_low) ^ high);
+    random[j] = hash & 0xFFFFu;
+    random[j + GROUP / 2] = hash >> 16;
+  }
+}
+
+constexpr uint32_t BF16_LARGEST = 0x7F7F0000u;
+
+// For magnitudes up to the largest finite bfloat16.
+static FL_INLINE uint16_t bf16_stochastic(float value, uint32_t random) {
+  return static_cast<uint16_t>((bits_of(value) + random) >> 16);
+}
+
+// For magnitudes up to the largest finite half.
+static FL_INLINE uint16_t f16_stochastic(float value, uint32_t random) {
+  const uint32_t bits = bits_of(value), magnitude = bits & MAGNITUDE;
+  const uint32_t normal = (magnitude - F16_REBIAS + (random >> 3)) >> 13;
+  // 16 bits below the spacing 2^-24 of subnormal halves; the other lanes get 0, a conversion must not
+  // overflow
+  const float small = magnitude < F16_LEAST_NORMAL ? float_of(magnitude) : 0.0f;
+  const uint32_t subnormal = (static_cast<uint32_t>(static_cast<int32_t>(small * 0x1p40f)) + random) >> 16;
+  return static_cast<uint16_t>((magnitude < F16_LEAST_NORMAL ? subnormal : normal) | (bits >> 31 << 15));
+}
+
+template <bool BRAIN>
+static FL_INLINE void round_group(const float* __restrict in, const uint32_t* __restrict random, int n,
+                                  uint16_t* __restrict out) {
+  int32_t top = 0;
+#pragma omp simd reduction(max : top)
+  for (int i = 0; i < n; ++i) {
+    const int32_t magnitude = static_cast<int32_t>(bits_of(in[i]) & MAGNITUDE);
+    top = magnitude > top ? magnitude : top;
+    out[i] = BRAIN ? bf16_stochastic(in[i], random[i]) : f16_stochastic(in[i], random[i]);
+  }
+  // Beyond the largest finite number, which is rare, to nearest: whether that becomes infinite is no matter
+  // of luck.
+  const uint32_t largest = BRAIN ? BF16_LARGEST : F16_LARGEST;
+  if (static_cast<uint32_t>(top) > largest)
+    for (int i = 0; i < n; ++i)
+      if ((bits_of(in[i]) & MAGNITUDE) > largest) out[i] = BRAIN ? bf16_nearest(in[i]) : f16_nearest(in[i]);
+}
+
+template <bool BRAIN>
+static inline void store_stochastic(uint16_t* data, int64_t start, int64_t n, const float* in, uint64_t key) {
+  uint32_t random[GROUP];
+  while (n > 0) {
+    const int count = count_in_block(start, n, GROUP), first = static_cast<int>(start % GROUP);
+    random_bits(key, start / GROUP, random);
+    if (count == GROUP) round_group<BRAIN>(in, random, GROUP, data + start);
+    else round_group<BRAIN>(in, random + first, count, data + start);
+    start += count, n -= count, in += count;
+  }
+}
+
+template <bool BRAIN>
+static inline void store_nearest(uint16_t* __restrict data, int64_t n, const float* __restrict in) {
+#ifdef __F16C__
+  const int64_t vectors = BRAIN ? 0 : n / 8 * 8;
+  for (int64_t i = 0; i < vectors; i += 8) {
+    const __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(data + i), halves);
+  }
+#else
+  const int64_t vectors = 0;
+#endif
+  for (int64_t i = vectors; i < n; ++i) data[i] = BRAIN ? bf16_nearest(in[i]) : f16_nearest(in[i]);
+}
+
+template <bool BRAIN>
+static inline void load_half(const uint16_t* __restrict data, int64_t n, float* __restrict out) {
+#ifdef __F16C__
+  const int64_t vectors = BRAIN ? 0 : n / 8 * 8;
+  for (int64_t i = 0; i < vectors; i += 8) {
+    const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(data + i));
+    _mm256_storeu_ps(out + i, _mm256_cvtph_ps(halves));
+  }
+#else
+  const int64_t vectors = 0;
+#endif
+  for (int64_t i = vectors; i < n; ++i) out[i] = BRAIN ? bf16_value(data[i]) : f16_value(data[i]);
+}
+
+// ---- Any format. ----
+
+// Reads elements [start, start + n) of a flat tensor. scale is read by the low-bit formats only.
+static inline void load(Format format, const void* data, const float* scale, int64_t start, int64_t n,
+                        float* out) {
+  const float* floats = static_cast<const float*>(data);
+  const uint8_t* bytes = static_cast<const uint8_t*>(data);
+  const uint16_t* halves = static_cast<const uint16_t*>(data);
+  switch (format) {
+    case F32: std::memcpy(out, floats + start, static_cast<size_t>(n) * sizeof(float)); break;
+    case BF16: load_half<true>(halves + start, n, out); break;
+    case F16: load_half<false>(halves + start, n, out); break;
+    case I8_SIGNED: load_i8<false>(bytes, scale, start, n, out); break;
+    case I8_NONNEG: load_i8<true>(bytes, scale, start, n, out); break;
+    case I4_SIGNED: load_i4<false>(bytes, scale, start, n, out); break;
+    case I4_NONNEG: load_i4<true>(bytes, scale, start, n, out); break;
+  }
+}
+
+// Writes elements [start, start + n). start is a multiple of the block; n is too, unless the tensor ends
+// there. stochastic and key count for the 16-bit formats only.
+static inline void store(Format format, void* data, float* scale, int64_t start, int64_t n, const float* in,
+                         bool stochastic, uint64_t key) {
+  float* floats = static_cast<float*>(data);
+  uint8_t* bytes = static_cast<uint8_t*>(data);
+  uint16_t* halves = static_cast<uint16_t*>(data);
+  switch (format) {
+    case F32: std::memcpy(floats + start, in, static_cast<size_t>(n) * sizeof(float)); break;
+    case BF16:
+      if (stochastic) store_stochastic<true>(halves, start, n, in, key);
+      else store_nearest<true>(halves + start, n, in);
+      break;
+    case F16:
+      if (stochastic) store_stochastic<false>(halves, start, n, in, key);
+      else store_nearest<false>(halves + start, n, in);
+      break;
+    case I8_SIGNED: store_i8<false>(bytes, scale, start, n, in); break;
+    case I8_NONNEG: store_i8<true>(bytes, scale, start, n, in); break;
+    case I4_SIGNED: store_i4<false>(bytes, scale, start, n, in); break;
+    case I4_NONNEG: store_i4<true>(bytes, scale, start, n, in); break;
+  }
+}
+
+}  // namespace FL_NS

@@ -1,0 +1,182 @@
+// What a generated kernel is made of: its interface to the engine, and the functions of the rule language.
+//
+// A kernel is one loop over a segment of consecutive elements, all in float32; what is stored in other
+// formats or layouts, the engine stages through small float32 buffers that stay in the L1 cache.  Only IEEE
+// operations are used and contraction to fused multiply-add is off, so that a vector lane and a scalar tail,
+// and every instruction set, give the same bits.  This file is also what rules compiled at run time include.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+struct fl_segment {
+    int64_t n;
+    float* const* io;          // full-size operands at the segment's first element
+    const float* s;            // [0] factor of the gradient, then the scalars of the program
+    const float* const* col;   // values per column, at the segment's first column
+    double* out;               // reductions to one value per segment; the kernel accumulates
+    double* const* col_out;    // reductions per column; the kernel accumulates
+};
+
+// Between passes: scalars and small arrays of one parameter.
+struct fl_small {
+    int64_t batch, rows, cols;
+    const double* row;         // scalars of the host
+    double* scalar;            // values per parameter, by slot
+    float* const* vec;         // values per row, column or batch, by slot
+    float* const* state;       // reduced states
+};
+
+using fl_kernel = void (*)(const fl_segment*);
+using fl_stage = void (*)(const fl_small*);
+
+namespace fl_math {
+
+static inline float minimum(float a, float b) { return (a < b) | (a != a) ? a : b; }
+static inline float maximum(float a, float b) { return (a > b) | (a != a) ? a : b; }
+static inline float sign(float a) { return static_cast<float>(a > 0.0f) - static_cast<float>(a < 0.0f); }
+static inline float sqrt(float a) { return __builtin_sqrtf(a); }
+static inline float rsqrt(float a) { return 1.0f / __builtin_sqrtf(a); }
+static inline float abs(float a) { return __builtin_fabsf(a); }
+
+static inline double minimum(double a, double b) { return (a < b) | (a != a) ? a : b; }
+static inline double maximum(double a, double b) { return (a > b) | (a != a) ? a : b; }
+static inline double sign(double a) { return static_cast<double>(a > 0.0) - static_cast<double>(a < 0.0); }
+static inline double sqrt(double a) { return __builtin_sqrt(a); }
+static inline double rsqrt(double a) { return 1.0 / __builtin_sqrt(a); }
+static inline double abs(double a) { return __builtin_fabs(a); }
+static inline double exp(double a) { return std::exp(a); }
+static inline double log(double a) { return std::log(a); }
+static inline double tanh(double a) { return std::tanh(a); }
+static inline double pow(double a, double b) { return std::pow(a, b); }
+
+template <class To, class From>
+static inline To bits(From value) {
+    static_assert(sizeof(To) == sizeof(From), "same size");
+    To result;
+    __builtin_memcpy(&result, &value, sizeof(To));
+    return result;
+}
+
+// exp and log in double with branch-free polynomials, so that float32 results are correctly rounded but for
+// rare ties, and loops over them vectorise (the C library's would be called element by element).
+static inline double exp_poly(double x) {
+    const double clamped = x < -745.0 ? -745.0 : (x > 709.0 ? 709.0 : x);
+    const double shift = 0x1.8p52;
+    const double k = (clamped * 0x1.71547652b82fep0 + shift) - shift;
+    const double r = (clamped - k * 0x1.62e42fefa3800p-1) - k * 0x1.ef35793c76730p-45;
+    double p = 1.0 / 479001600.0;
+    p = p * r + 1.0 / 39916800.0;
+    p = p * r + 1.0 / 3628800.0;
+    p = p * r + 1.0 / 362880.0;
+    p = p * r + 1.0 / 40320.0;
+    p = p * r + 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0;
+    p = p * r + 1.0 / 120.0;
+    p = p * r + 1.0 / 24.0;
+    p = p * r + 1.0 / 6.0;
+    p = p * r + 0.5;
+    p = p * r + 1.0;
+    p = p * r + 1.0;
+    // Two factors, so that the scaling itself neither overflows nor becomes subnormal too early.
+    const int64_t ki = bits<int64_t>(k + shift) - bits<int64_t>(shift);
+    const int64_t half = ki >> 1;
+    const double a = bits<double>((half + 1023) << 52), b = bits<double>((ki - half + 1023) << 52);
+    const double y = p * a * b;
+    return x != x ? x : (x > 709.782712893384 ? HUGE_VAL : (x < -745.2 ? 0.0 : y));
+}
+
+static inline double log_poly(double x) {
+    // Subnormal doubles do not occur: the argument was a float.
+    const int64_t i = bits<int64_t>(x);
+    const int64_t e = (i - 0x3fe6a09e667f3bcdLL) >> 52;
+    const double m = bits<double>(i - (e << 52));
+    const double f = (m - 1.0) / (m + 1.0), z = f * f;
+    double p = 1.0 / 21.0;
+    p = p * z + 1.0 / 19.0;
+    p = p * z + 1.0 / 17.0;
+    p = p * z + 1.0 / 15.0;
+    p = p * z + 1.0 / 13.0;
+    p = p * z + 1.0 / 11.0;
+    p = p * z + 1.0 / 9.0;
+    p = p * z + 1.0 / 7.0;
+    p = p * z + 1.0 / 5.0;
+    p = p * z + 1.0 / 3.0;
+    p = p * z + 1.0;
+    const double magic = 0x1.8p52;
+    const double ed = bits<double>(e + bits<int64_t>(magic)) - magic;
+    const double y = 2.0 * f * p + ed * 0x1.62e42fefa39efp-1;
+    return x != x ? x : (x < 0.0 ? NAN : (x == 0.0 ? -HUGE_VAL : (x > 1.7976931348623157e308 ? x : y)));
+}
+
+static inline float exp(float x) { return static_cast<float>(exp_poly(x)); }
+static inline float log(float x) { return static_cast<float>(log_poly(x)); }
+
+static inline float tanh(float x) {
+    const double a = __builtin_fabs(static_cast<double>(x));
+    const double e = exp_poly(-2.0 * a);
+    const double big = (1.0 - e) / (1.0 + e);
+    // Near zero 1 − e cancels; the series to a⁹ is exact to float32 below 1/8.
+    const double z = a * a;
+    const double tiny = a * (1.0 + z * (-1.0 / 3.0 + z * (2.0 / 15.0 + z * (-17.0 / 315.0 + z * (62.0 / 2835.0)))));
+    const double y = a < 0.125 ? tiny : big;
+    return static_cast<float>(x != x ? static_cast<double>(x) : (x < 0.0f ? -y : y));
+}
+
+static inline float pow(float x, float y) {
+    const double xd = x, yd = y;
+    const double magnitude = exp_poly(yd * log_poly(__builtin_fabs(xd)));
+    const double nearest = (yd + 0x1.8p52) - 0x1.8p52;
+    const bool whole = (nearest == yd) | (__builtin_fabs(yd) > 0x1p51);
+    const double half = yd * 0.5;
+    const bool odd = whole & (((half + 0x1.8p52) - 0x1.8p52) != half) & (__builtin_fabs(yd) < 0x1p24);
+    double r = x < 0.0f ? (whole ? (odd ? -magnitude : magnitude) : NAN) : magnitude;
+    r = (xd == 0.0) & (yd < 0.0) ? HUGE_VAL : r;
+    r = (xd == 0.0) & (yd > 0.0) ? 0.0 : r;
+    return static_cast<float>((yd == 0.0) | (xd == 1.0) ? 1.0 : r);
+}
+
+// Sums in a fixed order: sixteen float lanes inside a block of at most 256, double across blocks.  The number
+// of lanes does not depend on the instruction set, so neither does the result.
+static inline double block_sum(const float* x, int64_t n) {
+    float lane[16] = {0.0f};
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+#pragma omp simd
+        for (int l = 0; l < 16; ++l) lane[l] += x[i + l];
+    }
+    for (int l = 0; i < n; ++i, ++l) lane[l] += x[i];
+    for (int width = 8; width > 0; width /= 2)
+        for (int l = 0; l < width; ++l) lane[l] += lane[l + width];
+    return lane[0];
+}
+
+static inline double block_max(const float* x, int64_t n) {
+    float lane[16];
+    for (int l = 0; l < 16; ++l) lane[l] = -HUGE_VALF;
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+#pragma omp simd
+        for (int l = 0; l < 16; ++l) lane[l] = maximum(lane[l], x[i + l]);
+    }
+    for (int l = 0; i < n; ++i, ++l) lane[l] = maximum(lane[l], x[i]);
+    for (int width = 8; width > 0; width /= 2)
+        for (int l = 0; l < width; ++l) lane[l] = maximum(lane[l], lane[l + width]);
+    return lane[0];
+}
+
+}  // namespace fl_math
+
+// A compiled program: stage k runs before pass k; the last pass writes.
+constexpr int FL_MAX_PASSES = 6;
+// The table of shard N of the library, one per instruction set.
+#define FL_JOIN3(a, b, c) a##b##_##c
+#define FL_SHARD_NAME(isa, n) FL_JOIN3(fl_shard_, isa, n)
+#define FL_SHARD(n) FL_SHARD_NAME(FL_ISA, n)
+
+struct fl_entry {
+    const char* name;
+    fl_stage stages[FL_MAX_PASSES];
+    fl_kernel passes[FL_MAX_PASSES];
+};

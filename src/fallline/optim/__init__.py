@@ -1,0 +1,1 @@
+"""The torch side: one optimizer class that serves every rule, its checkpoints and its registry."""

@@ -1,0 +1,71 @@
+"""The options every optimizer has beside its hyperparameters, and how a lowering follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+STATE_DTYPES = ("float32", "bfloat16", "int8", "int4")
+
+# In the order of the signature.  Those torch.optim has too have torch's names and meaning.
+GROUP_OPTIONS: dict[str, Any] = {
+    "maximize": False,
+    "foreach": None,
+    "fused": None,
+    "compiled": False,
+    "capturable": False,
+    "differentiable": False,
+    "state_dtype": "float32",
+    "stochastic_rounding": False,
+    "master_weights": False,
+    "rounding_seed": 0,
+}
+OPTIMIZER_OPTIONS: dict[str, Any] = {"clip_norm": None, "skip_nonfinite": False}
+
+# How and in what memory to compute is a matter of this optimizer object, not of a checkpoint.
+IMPLEMENTATION = ("foreach", "fused", "compiled", "state_dtype", "stochastic_rounding", "master_weights")
+
+_FLAGS = ("maximize", "compiled", "stochastic_rounding", "master_weights")
+
+
+def check_options(group: Mapping[str, Any]) -> None:
+    for name in _FLAGS:
+        if not isinstance(group[name], bool):
+            raise TypeError(f"{name} must be True or False, got {group[name]!r}")
+    for name in ("foreach", "fused"):
+        if group[name] not in (None, True, False):
+            raise TypeError(f"{name} must be True, False or None (the fastest that is correct), got {group[name]!r}")
+    if group["state_dtype"] not in STATE_DTYPES:
+        names = ", ".join(repr(n) for n in STATE_DTYPES)
+        raise ValueError(f"state_dtype must be one of {names}, got {group['state_dtype']!r}")
+    if group["compiled"] and (group["fused"] or group["foreach"]):
+        raise ValueError("compiled=True is a lowering of its own; leave foreach and fused unset")
+    if group["stochastic_rounding"] and group["master_weights"]:
+        raise ValueError("stochastic_rounding and master_weights both keep small updates of 16-bit weights; choose one")
+    for name in ("capturable", "differentiable"):
+        if group[name]:
+            raise ValueError(
+                f"{name}=True is not supported: "
+                + ("CUDA graphs need device-side step counters" if name == "capturable" else "steps are not recorded")
+                + f"; use {name}=False"
+            )
+
+
+def check_optimizer_options(options: Mapping[str, Any]) -> None:
+    clip = options["clip_norm"]
+    if clip is not None and not (isinstance(clip, (int, float)) and clip > 0):
+        raise ValueError(f"clip_norm must be a number > 0 or None, got {clip!r}")
+    if not isinstance(options["skip_nonfinite"], bool):
+        raise TypeError(f"skip_nonfinite must be True or False, got {options['skip_nonfinite']!r}")
+
+
+def wanted_lowering(group: Mapping[str, Any]) -> str:
+    """"auto", or the lowering that the flags name."""
+    foreach, fused = group["foreach"], group["fused"]
+    if group["compiled"]:
+        return "compiled"
+    if fused:
+        return "native each" if foreach is False else "native"
+    if foreach is None:
+        return "auto" if fused is None else "foreach"
+    return "foreach" if foreach else "eager"

@@ -1,0 +1,212 @@
+"""Optimizers by name, their classes, and what is known about each."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import functools
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from fallline.optim.grouping import parameter_groups
+from fallline.optim.options import GROUP_OPTIONS, OPTIMIZER_OPTIONS, STATE_DTYPES
+from fallline.optim.optimizer import RuleOptimizer
+from fallline.optimizers import FILES, description, descriptions
+from fallline.optimizers.describe import Description, describe
+from fallline.rules.rule import Rule
+
+
+def class_of(described: Description, module: str) -> type[RuleOptimizer]:
+    """The optimizer class of a description."""
+    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
+    parameters.append(inspect.Parameter("params", inspect.Parameter.POSITIONAL_OR_KEYWORD))
+    options = {**GROUP_OPTIONS, **OPTIMIZER_OPTIONS}
+    for name, default in described.defaults.items():
+        if name not in options:
+            parameters.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
+    for name, default in options.items():
+        shown = described.defaults.get(name, default)
+        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=shown))
+
+    def __init__(self: RuleOptimizer, params: Any, *args: Any, **kwargs: Any) -> None:
+        RuleOptimizer.__init__(self, params, *args, **kwargs)
+
+    __init__.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return type(
+        described.class_name,
+        (RuleOptimizer,),
+        {
+            "description": described,
+            "__doc__": described.doc,
+            "__module__": module,
+            "__init__": __init__,
+            **{name: _entry_method(name) for name in described.rule.entries},
+        },
+    )
+
+
+def _entry_method(name: str) -> Any:
+    def method(self: RuleOptimizer) -> None:
+        self.run_entry(name)
+
+    method.__name__ = name
+    return method
+
+
+@functools.lru_cache(maxsize=None)
+def builtin_class(class_name: str) -> type[RuleOptimizer]:
+    return class_of(description(class_name), "fallline")
+
+
+def optimizer(rule: Rule, class_name: str | None = None, /, **defaults: Any) -> type[RuleOptimizer]:
+    """An optimizer class from a rule and its defaults; a real ``torch.optim.Optimizer``, fused.
+
+    >>> import torch, fallline
+    >>> from fallline.rules import rule, sign
+    >>> @rule
+    ... def signum(p, g, m, *, lr, beta):
+    ...     m = beta * m + (1 - beta) * g
+    ...     return p - lr * sign(m), m
+    >>> Signum = fallline.optimizer(signum, lr=1e-4, beta=0.9)
+    >>> Signum.__name__
+    'Signum'
+    """
+    if not isinstance(rule, Rule):
+        raise TypeError(f"fallline.optimizer needs a function decorated with @rule, got {rule!r}")
+    name = class_name or "".join(part.capitalize() for part in rule.name.split("_"))
+    described = describe(rule, name, doc=rule.function.__doc__ or f"The optimizer of the rule {rule.name}.", **defaults)
+    return class_of(described, rule.function.__module__)
+
+
+def list_optimizers(pattern: str = "*") -> list[str]:
+    """Registry names that match a pattern, ``list_optimizers("adam*")``."""
+    return [d.name for d in descriptions() if fnmatch.fnmatch(d.name, pattern.lower())]
+
+
+def find(name: str) -> Description:
+    """By registry name or class name, in any case."""
+    for described in descriptions():
+        if name.lower() in (described.name, described.class_name.lower()):
+            return described
+    import difflib
+
+    close = difflib.get_close_matches(name.lower(), list_optimizers(), n=3)
+    hint = f"; did you mean {' or '.join(close)}?" if close else "; fallline.list_optimizers() lists them"
+    raise ValueError(f"there is no optimizer {name!r}{hint}")
+
+
+def create(name: str, model_or_params: Any, **options: Any) -> RuleOptimizer:
+    """An optimizer by name.
+
+    Given a model, it makes groups: no weight decay on biases, norms and other tensors of fewer than two
+    axes; ``layer_lr_decay=0.8`` scales the rate of each layer down towards the input.  Given parameters,
+    they are taken as they are.
+
+    >>> import torch, fallline
+    >>> opt = fallline.create("lion", torch.nn.Linear(3, 2), lr=1e-4, weight_decay=0.1)
+    >>> [group["weight_decay"] for group in opt.param_groups]
+    [0.1, 0.0]
+    """
+    described = find(name)
+    made = builtin_class(described.class_name)
+    if isinstance(model_or_params, torch.nn.Module):
+        layer_lr_decay = options.pop("layer_lr_decay", None)
+        lr = options.get("lr", described.defaults.get("lr"))
+        decays = bool(options.get("weight_decay", described.defaults.get("weight_decay", 0.0)))
+        return made(parameter_groups(model_or_params, decays=decays, lr=lr, layer_lr_decay=layer_lr_decay), **options)
+    if "layer_lr_decay" in options:
+        raise ValueError("layer_lr_decay needs a model: parameters alone do not say which layer they are of")
+    return made(model_or_params, **options)
+
+
+@dataclasses.dataclass(frozen=True)
+class Info:
+    """What `fallline.info` knows of an optimizer."""
+
+    name: str
+    class_name: str
+    summary: str
+    equations: str
+    defaults: Mapping[str, Any]
+    states: Mapping[str, str]
+    bytes_per_parameter: Mapping[str, float]
+    """Of its states, by state_dtype, for large float32 parameters."""
+    bytes_moved: Mapping[str, float]
+    """Read and written per parameter and step, by state_dtype."""
+    lowerings: tuple[str, ...]
+    formats: tuple[str, ...]
+    stays_float32: tuple[str, ...]
+    sources: tuple[str, ...]
+    deviations: tuple[str, ...]
+    torch_class: str | None
+    preset_of: str | None
+    sparse_gradients: bool
+
+    def __str__(self) -> str:
+        lines = [f"{self.class_name} ({self.name}): {self.summary}", "", self.equations.rstrip(), ""]
+        lines.append("defaults: " + ", ".join(f"{k}={v!r}" for k, v in self.defaults.items()))
+        lines.append("states: " + (", ".join(f"{k} ({v})" for k, v in self.states.items()) or "none"))
+        for dtype, size in self.bytes_per_parameter.items():
+            lines.append(f"{dtype}: {size:.4g} bytes of state per parameter, {self.bytes_moved[dtype]:.4g} moved per step")
+        if self.stays_float32:
+            lines.append("always float32: " + ", ".join(self.stays_float32))
+        lines.append("lowerings: " + ", ".join(self.lowerings))
+        if self.sources:
+            lines.append("follows: " + ", ".join(self.sources))
+        lines += [f"deviation: {d}" for d in self.deviations]
+        if self.torch_class:
+            lines.append(f"exchanges checkpoints with torch.optim.{self.torch_class}")
+        lines.append("sparse gradients: " + ("yes" if self.sparse_gradients else "no"))
+        return "\n".join(lines)
+
+
+def info(name: str) -> Info:
+    """Equations, defaults, sources, bytes per parameter, lowerings and formats of an optimizer."""
+    from fallline.formats import block_format
+
+    described = find(name)
+    rule = described.rule
+    trace = rule.trace_for(described.expand({n: v for n, v in described.defaults.items() if n not in GROUP_OPTIONS}), 2)
+    program = rule.program(trace)
+    full = {n: s for n, s in program.states.items() if s.shape is None}
+    low = any(s.low_bit for s in full.values())
+    formats = STATE_DTYPES if low else ("float32",)
+    sizes: dict[str, float] = {}
+    moved: dict[str, float] = {}
+    for dtype in formats:
+        per_state = {
+            n: 4.0 if dtype == "float32" or not s.low_bit
+            else 2.0 if dtype == "bfloat16"
+            else block_format(dtype, s.kind).bytes_per_element
+            for n, s in full.items()
+        }  # fmt: skip
+        sizes[dtype] = sum(per_state.values())
+        read: float = 0.0
+        for k in range(len(program.reductions) + 1):
+            names = {n.attr for n in program.pass_nodes(k) if n.op == "operand"}
+            read += sum(per_state.get(n, 4.0) for n in names if n in per_state or n in (program.param, program.grad))
+        moved[dtype] = read + sum(per_state.get(n, 4.0) for n in program.writes)
+    return Info(
+        name=described.name,
+        class_name=described.class_name,
+        summary=described.summary,
+        equations=inspect.getsource(rule.function),
+        defaults=described.defaults,
+        states={n: s.kind + ("" if s.shape is None else f", {s.shape}") for n, s in rule.states.items()},
+        bytes_per_parameter=sizes,
+        bytes_moved=moved,
+        lowerings=("eager", "foreach", "compiled", "native", "native each"),
+        formats=tuple(formats),
+        stays_float32=tuple(n for n, s in rule.states.items() if not s.low_bit),
+        sources=described.sources,
+        deviations=described.deviations,
+        torch_class=described.torch_class,
+        preset_of=described.preset_of,
+        sparse_gradients=described.sparse,
+    )
+
+
+__all__ = ["FILES", "Info", "builtin_class", "create", "info", "list_optimizers", "optimizer"]

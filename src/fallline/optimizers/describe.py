@@ -1,0 +1,125 @@
+"""What an optimizer file declares besides its equations: defaults, sources, capabilities.  Data, not code."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fallline.rules.rule import Rule
+
+
+@dataclasses.dataclass(frozen=True)
+class Requirement:
+    """A condition on several hyperparameters at once."""
+
+    holds: Callable[..., bool]
+    says: str
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        if not self.holds(*(values[name] for name in inspect.signature(self.holds).parameters)):
+            raise ValueError(self.says)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Description:
+    """One optimizer: everything that `fallline.info`, the documentation and the tests read."""
+
+    name: str
+    class_name: str
+    rule: Rule
+    defaults: Mapping[str, Any]
+    """What users pass, in the order of the signature."""
+    doc: str
+    sources: tuple[str, ...] = ()
+    deviations: tuple[str, ...] = ()
+    torch_class: str | None = None
+    """The class of torch.optim whose checkpoints are exchanged."""
+    torch_group: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Keys that torch's class expects in a parameter group and that never change here."""
+    requires: tuple[Requirement, ...] = ()
+    sparse: bool = False
+    """Takes sparse gradients: a zero gradient leaves the parameter and its states as they are."""
+    preset_of: str | None = None
+
+    @property
+    def summary(self) -> str:
+        return self.doc.strip().split("\n\n")[0].replace("\n", " ")
+
+    def expand(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What the equations use, from what users pass: ``betas`` → ``beta1, beta2``."""
+        expanded: dict[str, Any] = {}
+        for name, value in values.items():
+            parts = self.rule.aliases.get(name)
+            if parts is None:
+                expanded[name] = value
+                continue
+            try:
+                numbers = tuple(value)
+            except TypeError:
+                numbers = ()
+            if len(numbers) != len(parts):
+                raise ValueError(f"{name} must be {len(parts)} numbers ({', '.join(parts)}), got {value!r}")
+            expanded.update(zip(parts, numbers, strict=True))
+        return expanded
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        """Raises an error that names the argument, its value and what would be right."""
+        spelled = {part: f"{alias}[{i}]" for alias, parts in self.rule.aliases.items() for i, part in enumerate(parts)}
+        expanded = self.expand(values)
+        for name, note in (*self.rule.hypers.items(), *self.rule.statics.items()):
+            if name in expanded:
+                note.check(spelled.get(name, name), expanded[name])
+        for requirement in self.requires:
+            requirement.check(expanded)
+
+
+def describe(
+    rule: Rule,
+    class_name: str,
+    *,
+    name: str | None = None,
+    doc: str | None = None,
+    sources: tuple[str, ...] = (),
+    deviations: tuple[str, ...] = (),
+    torch_class: str | None = None,
+    torch_group: Mapping[str, Any] | None = None,
+    requires: tuple[Requirement, ...] = (),
+    sparse: bool = False,
+    **defaults: Any,
+) -> Description:
+    """Declares the optimizer of a rule.  Every hyperparameter of the rule needs a default."""
+    description = Description(
+        name=name or rule.name,
+        class_name=class_name,
+        rule=rule,
+        defaults=defaults,
+        doc=doc or rule.function.__doc__ or "",
+        sources=sources,
+        deviations=deviations,
+        torch_class=torch_class,
+        torch_group=torch_group or {},
+        requires=requires,
+        sparse=sparse,
+    )
+    needed = {*rule.hypers, *rule.statics} - set(rule.derive)
+    given = set(description.expand(defaults))
+    if missing := sorted(needed - given):
+        raise ValueError(f"{rule.name} needs a default for {', '.join(missing)}")
+    if unknown := sorted(given - needed):
+        raise ValueError(f"{rule.name} has no argument {', '.join(unknown)}; it has {', '.join(sorted(needed))}")
+    description.check(defaults)
+    return description
+
+
+def preset(base: Description, name: str, class_name: str, doc: str, **options: Any) -> Description:
+    """The same optimizer under another name, with options set; it loads the checkpoints of its base."""
+    return dataclasses.replace(
+        base,
+        name=name,
+        class_name=class_name,
+        doc=doc,
+        defaults={**base.defaults, **options},
+        preset_of=base.name,
+    )

@@ -1,0 +1,127 @@
+"""What a rule's signature may say about its states and hyperparameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+from fallline.rules.graph import Space
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """The shape of a state: like the parameter, but reduced over one axis."""
+
+    axis: int | str
+
+    @property
+    def space(self) -> Space:
+        return {-1: Space.ROW, -2: Space.COL, "rows": Space.LEAD}[self.axis]
+
+
+def axis(which: int | str) -> Axis:
+    """``shape=axis(-1)``: one value per row (the last axis reduced); ``axis(-2)``: per column;
+    ``axis("rows")``: per row of ``view(size0, -1)``."""
+    if which not in (-1, -2, "rows"):
+        raise ValueError(f'axis must be -1, -2 or "rows", got {which!r}')
+    return Axis(which)
+
+
+PARAM = "param"
+GRAD = "grad"
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """A state of the rule.
+
+    kind:  "signed", "nonneg" or "weights" (a copy or average of parameters): decides the low-bit code.
+    init:  a number, ``"param"`` (a copy of the parameter), ``"grad"`` (the first gradient, seen as the
+           old value in the first step), or the name of a hyperparameter.
+    shape: ``None`` (like the parameter), ``axis(…)``, ``"scalar"`` (a number per parameter), ``"group"``
+           (per parameter group) or ``"optimizer"`` (one number in all).
+    when:  the static argument that switches the state on.
+    """
+
+    kind: str = "signed"
+    init: float | str = 0.0
+    shape: Axis | str | None = None
+    when: str | None = None
+
+    def __call__(self, **changes: Any) -> State:
+        return dataclasses.replace(self, **changes)
+
+    @property
+    def space(self) -> Space:
+        if self.shape is None:
+            return Space.FULL
+        return self.shape.space if isinstance(self.shape, Axis) else Space.HOST
+
+    @property
+    def is_scalar(self) -> bool:
+        return isinstance(self.shape, str)
+
+    @property
+    def low_bit(self) -> bool:
+        """Whether 8- and 4-bit formats apply: averages of weights, reduced and scalar states stay float32."""
+        return self.shape is None and self.kind != "weights"
+
+
+signed = State("signed")
+nonneg = State("nonneg")
+weights = State("weights", init=PARAM)
+scalar = State(shape="scalar")
+group = State(shape="group")
+optimizer = State(shape="optimizer")
+
+
+@dataclasses.dataclass(frozen=True)
+class Static:
+    """A flag or a choice that is known when the rule is traced: Python's ``if`` works on it."""
+
+    choices: tuple[Any, ...] = (False, True)
+
+    def __call__(self, *choices: Any) -> Static:
+        return Static(choices)
+
+    def check(self, name: str, value: Any) -> None:
+        if value not in self.choices or (isinstance(value, bool) != isinstance(self.choices[0], bool)):
+            names = " or ".join(repr(c) for c in self.choices)
+            raise ValueError(f"{name} must be {names}, got {value!r}")
+
+
+static = Static()
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """The numbers a hyperparameter may take."""
+
+    says: str
+    holds: Callable[[float], bool]
+
+    def check(self, name: str, value: Any) -> None:
+        try:
+            number = float(value)
+        except (TypeError, ValueError, RuntimeError):
+            raise TypeError(f"{name} must be a number {self.says}, got {value!r}") from None
+        if not self.holds(number):
+            raise ValueError(f"{name} must be {self.says}, got {number:g}")
+
+
+nonnegative = Range(">= 0", lambda x: x >= 0 and math.isfinite(x))
+positive = Range("> 0", lambda x: x > 0 and math.isfinite(x))
+fraction = Range("in [0, 1)", lambda x: 0 <= x < 1)
+finite = Range("finite", math.isfinite)
+any_number = Range("a number", lambda x: not math.isnan(x))
+
+
+def conventional_range(name: str) -> Range:
+    """What the field means by a name, for hyperparameters that are not annotated."""
+    if name.startswith("beta"):
+        return fraction
+    if name in ("lr", "eps", "weight_decay", "momentum", "lr_decay"):
+        return nonnegative
+    return finite

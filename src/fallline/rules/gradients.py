@@ -1,0 +1,11 @@
+"""Measurements of gradients that every optimizer may want, as rules, so that every lowering has them."""
+
+from fallline.rules.annotations import optimizer
+from fallline.rules.functions import sqrt, sum
+from fallline.rules.rule import rule
+
+
+@rule
+def gradient_norm(p, g, norm: optimizer):  # type: ignore[no-untyped-def]
+    """The norm of all gradients together; infinite or NaN if any of them is not finite."""
+    return p, sqrt(sum(g * g, "all"))

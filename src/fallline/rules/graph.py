@@ -1,0 +1,344 @@
+"""The graph that a rule becomes when it is traced.
+
+A node is one mathematical operation.  Equal nodes are one object (common subexpressions vanish while
+the graph is built), constants are folded, and every node knows its *space*: over which indices its
+value varies.  The space alone decides where a node is computed:
+
+    HOST    known before the step begins: hyperparameters, counters, scalar states, shape facts
+    ALL     one number for the whole optimizer, known after a reduction over all parameters
+    TENSOR  one number per parameter, known after a reduction over it
+    BATCH   one number per matrix of a stack of matrices (both matrix axes reduced)
+    ROW     one number per matrix row (the last axis reduced)
+    COL     one number per matrix column (the second-last axis reduced)
+    LEAD    one number per row of ``view(size0, -1)``
+    FULL    one number per element
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn, Union
+
+Number = Union["Node", float, int, bool]
+
+
+class RuleError(ValueError):
+    """A rule that cannot be one: says where in the rule's source, and what to write instead."""
+
+
+class Space(enum.IntEnum):
+    HOST = 0
+    ALL = 1
+    TENSOR = 2
+    BATCH = 3
+    ROW = 4
+    COL = 5
+    LEAD = 6
+    FULL = 7
+
+    @property
+    def is_scalar(self) -> bool:
+        """One number for a given parameter."""
+        return self <= Space.TENSOR
+
+
+SMALL = (Space.ALL, Space.TENSOR, Space.BATCH, Space.ROW, Space.COL, Space.LEAD)
+
+
+def join(a: Space, b: Space) -> Space:
+    """The space of an elementwise operation on values of these two spaces."""
+    if a == b or b.is_scalar and a >= b:
+        return a
+    if a.is_scalar:
+        return b
+    if Space.FULL in (a, b):
+        return Space.FULL
+    if Space.LEAD in (a, b):
+        raise RuleError("rows of view(size0, -1) and matrix rows or columns cannot be mixed in one rule")
+    if {a, b} == {Space.ROW, Space.COL}:
+        return Space.FULL
+    return a if b == Space.BATCH else b
+
+
+# What a reduction along an axis makes of a space.  A missing entry is an error in the rule.
+REDUCED: dict[tuple[Space, Any], Space] = {
+    (Space.FULL, "all"): Space.ALL,
+    (Space.FULL, "tensor"): Space.TENSOR,
+    (Space.FULL, "rows"): Space.LEAD,
+    (Space.FULL, -1): Space.ROW,
+    (Space.FULL, -2): Space.COL,
+    (Space.ROW, -2): Space.BATCH,
+    (Space.COL, -1): Space.BATCH,
+    (Space.ROW, "tensor"): Space.TENSOR,
+    (Space.COL, "tensor"): Space.TENSOR,
+    (Space.BATCH, "tensor"): Space.TENSOR,
+    (Space.LEAD, "tensor"): Space.TENSOR,
+}
+
+
+class Node:
+    """One value of the rule; made by a :class:`Graph`, combined with Python's operators."""
+
+    __slots__ = ("args", "attr", "graph", "index", "is_bool", "level", "op", "space")
+    # numpy must not take over `numpy_scalar * node`.
+    __array_ufunc__ = None
+
+    def __init__(self, graph: Graph, op: str, args: tuple[Node, ...], attr: Any, space: Space, level: int):
+        self.graph, self.op, self.args, self.attr = graph, op, args, attr
+        self.space, self.level = space, level
+        self.is_bool = op in BOOLEAN_OPS
+        self.index = len(graph.nodes)
+
+    def __repr__(self) -> str:
+        if self.op == "const":
+            return repr(self.attr)
+        if self.op in ("operand", "host"):
+            return str(self.attr)
+        inner = ", ".join(map(repr, self.args))
+        return f"{self.op}[{self.attr}]({inner})" if self.attr is not None else f"{self.op}({inner})"
+
+    def __add__(self, other: Number) -> Node:
+        return self.graph.apply("add", self, other)
+
+    def __radd__(self, other: Number) -> Node:
+        return self.graph.apply("add", other, self)
+
+    def __sub__(self, other: Number) -> Node:
+        return self.graph.apply("sub", self, other)
+
+    def __rsub__(self, other: Number) -> Node:
+        return self.graph.apply("sub", other, self)
+
+    def __mul__(self, other: Number) -> Node:
+        return self.graph.apply("mul", self, other)
+
+    def __rmul__(self, other: Number) -> Node:
+        return self.graph.apply("mul", other, self)
+
+    def __truediv__(self, other: Number) -> Node:
+        return self.graph.apply("div", self, other)
+
+    def __rtruediv__(self, other: Number) -> Node:
+        return self.graph.apply("div", other, self)
+
+    def __pow__(self, other: Number) -> Node:
+        return self.graph.apply("pow", self, other)
+
+    def __rpow__(self, other: Number) -> Node:
+        return self.graph.apply("pow", other, self)
+
+    def __neg__(self) -> Node:
+        return self.graph.apply("neg", self)
+
+    def __pos__(self) -> Node:
+        return self
+
+    def __abs__(self) -> Node:
+        return self.graph.apply("abs", self)
+
+    def __lt__(self, other: Number) -> Node:
+        return self.graph.apply("lt", self, other)
+
+    def __le__(self, other: Number) -> Node:
+        return self.graph.apply("le", self, other)
+
+    def __gt__(self, other: Number) -> Node:
+        return self.graph.apply("lt", other, self)
+
+    def __ge__(self, other: Number) -> Node:
+        return self.graph.apply("le", other, self)
+
+    def __eq__(self, other: object) -> Node:  # type: ignore[override]
+        return self.graph.apply("eq", self, other)  # type: ignore[arg-type]
+
+    def __ne__(self, other: object) -> Node:  # type: ignore[override]
+        return self.graph.apply("not", self.graph.apply("eq", self, other))  # type: ignore[arg-type]
+
+    def __and__(self, other: Number) -> Node:
+        return self.graph.apply("and", self, other)
+
+    def __or__(self, other: Number) -> Node:
+        return self.graph.apply("or", self, other)
+
+    def __invert__(self) -> Node:
+        return self.graph.apply("not", self)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> NoReturn:
+        raise RuleError(
+            "a rule cannot branch on a traced value; use where(condition, a, b), "
+            "or annotate the argument as `static` if it is a flag of the group"
+        )
+
+    def _no_number(self, *_: object) -> NoReturn:
+        raise RuleError(
+            "a traced value has no number yet; use the functions of fallline.rules "
+            "(sqrt, exp, log, tanh, sign, minimum, maximum, where, …) instead of math or numpy"
+        )
+
+    __float__ = __int__ = __index__ = __round__ = __floor__ = __ceil__ = __trunc__ = _no_number
+
+    def __iter__(self) -> NoReturn:
+        raise RuleError("a traced value stands for one element and cannot be iterated or indexed")
+
+
+BOOLEAN_OPS = frozenset({"lt", "le", "eq", "and", "or", "not", "first"})
+
+
+def _safe(function: Callable[..., float]) -> Callable[..., float]:
+    """IEEE behaviour where Python raises: the host must agree with what a kernel would compute."""
+
+    def wrapped(*args: float) -> float:
+        try:
+            return function(*args)
+        except OverflowError:
+            return math.inf
+        except ValueError:
+            return math.nan
+
+    return wrapped
+
+
+def _divide(a: float, b: float) -> float:
+    if b == 0:
+        if a == 0 or math.isnan(a):
+            return math.nan
+        return math.copysign(math.inf, a) * math.copysign(1.0, b)
+    return a / b
+
+
+def _power(a: float, b: float) -> float:
+    if a == 0 and b < 0:
+        return math.inf
+    value = a**b
+    return math.nan if isinstance(value, complex) else value
+
+
+def _minimum(a: float, b: float) -> float:
+    return a if a < b or a != a else b
+
+
+def _maximum(a: float, b: float) -> float:
+    return a if a > b or a != a else b
+
+
+# How each elementwise operation is computed on the host, in float64.  The keys are the language.
+HOST_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": _divide,
+    "pow": _safe(_power),
+    "neg": lambda a: -a,
+    "abs": abs,
+    "sign": lambda a: float((a > 0) - (a < 0)),
+    "sqrt": lambda a: math.sqrt(a) if a >= 0 else math.nan,
+    "rsqrt": lambda a: _divide(1.0, math.sqrt(a)) if a >= 0 else math.nan,
+    "exp": _safe(math.exp),
+    "log": lambda a: -math.inf if a == 0 else _safe(math.log)(a),
+    "tanh": math.tanh,
+    "minimum": _minimum,
+    "maximum": _maximum,
+    "where": lambda c, a, b: a if c else b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "eq": lambda a, b: a == b,
+    "and": lambda a, b: bool(a) and bool(b),
+    "or": lambda a, b: bool(a) or bool(b),
+    "not": lambda a: not a,
+}
+
+
+class Graph:
+    """Builds nodes, so that equal ones are the same object and constants are folded."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._known: dict[tuple[Any, ...], Node] = {}
+        self.wrap_direction: Callable[[Node], Node] | None = None
+        self.has_direction = False
+
+    def _make(self, op: str, args: tuple[Node, ...], attr: Any, space: Space, level: int) -> Node:
+        key = (op, tuple(a.index for a in args), type(attr), attr)
+        node = self._known.get(key)
+        if node is None:
+            node = Node(self, op, args, attr, space, level)
+            self._known[key] = node
+            self.nodes.append(node)
+        return node
+
+    def const(self, value: float | bool) -> Node:
+        if not isinstance(value, (int, float)):
+            raise RuleError(
+                f"a rule computes with numbers and its own arguments, got {value!r} of type {type(value).__name__}"
+            )
+        return self._make("const", (), value if isinstance(value, bool) else float(value), Space.HOST, 0)
+
+    def operand(self, name: str, space: Space) -> Node:
+        """A tensor read from memory: the parameter, its gradient, or a state."""
+        return self._make("operand", (), name, space, 0)
+
+    def host(self, name: str) -> Node:
+        """A number known before the step: hyperparameter, counter, scalar state or shape fact."""
+        return self._make("host", (), name, Space.HOST, 0)
+
+    def apply(self, op: str, *values: Number) -> Node:
+        """An elementwise operation, simplified where that is exact."""
+        args = tuple(v if isinstance(v, Node) else self.const(v) for v in values)
+        if all(a.op == "const" for a in args):
+            return self.const(HOST_FUNCTIONS[op](*(a.attr for a in args)))
+        simpler = self._simplified(op, args)
+        return self._elementwise(op, args) if simpler is None else simpler
+
+    def _elementwise(self, op: str, args: tuple[Node, ...]) -> Node:
+        space = Space.HOST
+        for arg in args:
+            space = join(space, arg.space)
+        return self._make(op, args, None, space, max(a.level for a in args))
+
+    def _simplified(self, op: str, args: tuple[Node, ...]) -> Node | None:
+        first, last = args[0], args[-1]
+        if op == "where":
+            if first.op == "const":
+                return args[1] if first.attr else args[2]
+            return args[1] if args[1] is args[2] else None
+        if op == "mul":
+            if first.op == "const" and first.attr == 1.0:
+                return last
+            return first if last.op == "const" and last.attr == 1.0 else None
+        if op == "pow" and last.op == "const":
+            powers: dict[float, Callable[[], Node]] = {
+                1.0: lambda: first,
+                2.0: lambda: first * first,
+                3.0: lambda: first * first * first,
+                0.5: lambda: self.apply("sqrt", first),
+                -0.5: lambda: self.apply("rsqrt", first),
+                -1.0: lambda: 1.0 / first,
+            }
+            return powers[last.attr]() if last.attr in powers else None
+        if op == "div" and last.space.is_scalar and not first.space.is_scalar:
+            # Divided once per step in float64 instead of once per element: half an ulp for a division.
+            return first * (1.0 / last)
+        if op == "neg" and first.op == "neg":
+            return first.args[0]
+        return None
+
+    def reduce(self, kind: str, value: Node, axis: Any) -> Node:
+        """``kind`` ("sum" or "max") of ``value`` along ``axis``: "tensor", "all", "rows", -1 or -2."""
+        if value.space.is_scalar:
+            raise RuleError(
+                f"{kind} over {axis!r} needs a value per element, got one that is the same for all of them"
+            )
+        space = REDUCED.get((value.space, axis))
+        if space is None:
+            raise RuleError(f"a value per {value.space.name.lower()} cannot be reduced over {axis!r}")
+        level = value.level + (value.space == Space.FULL)
+        return self._make("reduce", (value,), (kind, axis), space, level)
+
+    def direction(self, value: Node) -> Node:
+        """Marks ``value``; what wraps directions (a cautious mask) is applied here."""
+        self.has_direction = True
+        return self.wrap_direction(value) if self.wrap_direction else value

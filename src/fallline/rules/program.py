@@ -1,0 +1,209 @@
+"""A traced rule, ordered into what a lowering executes.
+
+``host`` first: all scalar work that depends on hyperparameters, counters and scalar states, in float64,
+once per step and set of equal values.  Then for k = 0 … last: *stage* k (small arrays and scalars that
+follow from finished reductions), and *pass* k over the elements.  Every pass but the last only reads
+and computes reductions; the last recomputes and writes, so that a low-bit state and a norm computed
+from it cannot disagree.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fallline.rules.annotations import State
+from fallline.rules.graph import HOST_FUNCTIONS, SMALL, Graph, Node, RuleError, Space
+
+if TYPE_CHECKING:
+    from fallline.rules.rule import Rule, Trace
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Program:
+    name: str
+    trace: Trace
+    param: str
+    grad: str
+    states: Mapping[str, State]
+    """The states this specialisation has."""
+    operands: tuple[str, ...]
+    """Full-size tensors in memory order of the kernels: the parameter, the gradient, full-size states."""
+    small_operands: tuple[str, ...]
+    """Reduced states (a value per row or column)."""
+    host_inputs: tuple[str, ...]
+    row: tuple[Node, ...]
+    """Scalars of the host that passes and stages read: one row of numbers per (group, step value)."""
+    stages: tuple[tuple[Node, ...], ...]
+    reductions: tuple[tuple[Node, ...], ...]
+    """``reductions[k]`` is computed by pass k; there is one pass more than entries here."""
+    writes: Mapping[str, Node]
+    small_writes: Mapping[str, Node]
+    host_writes: Mapping[str, Node]
+    """Scalar states known before the first pass."""
+    late_writes: Mapping[str, Node]
+    """Scalar states that follow from reductions."""
+    view: str
+    """How elements are indexed: "flat", "matrix" (batch, rows, cols) or "lead" (size0, rest)."""
+
+    @property
+    def elementwise(self) -> bool:
+        """One pass, no reductions, no small arrays: layout and grouping do not matter."""
+        return not self.reductions and not self.small_operands
+
+    @property
+    def uses_gradient(self) -> bool:
+        return self.grad in self.operands
+
+    @property
+    def couples_parameters(self) -> bool:
+        """Whether a reduction runs over all parameters, so that they must step together."""
+        return any(node.space == Space.ALL for level in self.reductions for node in level)
+
+    def pass_nodes(self, k: int) -> list[Node]:
+        """The full-size nodes pass ``k`` computes, in order."""
+        roots = self.reductions[k] if k < len(self.reductions) else tuple(self.writes.values())
+        full: dict[int, Node] = {}
+        pending = [a for node in roots for a in ((node.args) if k < len(self.reductions) else (node,))]
+        while pending:
+            node = pending.pop()
+            if node.index in full or node.space != Space.FULL:
+                continue
+            full[node.index] = node
+            pending.extend(node.args)
+        return [full[i] for i in sorted(full)]
+
+    @functools.cached_property
+    def host(self) -> Callable[..., tuple[tuple[float, ...], tuple[float, ...]]]:
+        """``host(*values of host_inputs)`` → the row, and the values of ``host_writes``."""
+        scope: dict[str, Any] = {f"_{op}": function for op, function in HOST_FUNCTIONS.items()}
+        infix = {"add": "+", "sub": "-", "mul": "*", "lt": "<", "le": "<=", "eq": "=="}
+        lines = []
+        targets = (*self.row, *self.host_writes.values())
+        for node in reachable(targets):
+            if node.op in ("const", "host"):
+                continue
+            args = [_host_name(a) for a in node.args]
+            if node.op in infix:
+                value = f"{args[0]} {infix[node.op]} {args[1]}"
+            else:
+                value = f"_{node.op}({', '.join(args)})"
+            lines.append(f"    t{node.index} = {value}\n")
+        row = "".join(f"{_host_name(n)}, " for n in self.row)
+        writes = "".join(f"{_host_name(n)}, " for n in self.host_writes.values())
+        source = f"def host({', '.join(self.host_inputs)}):\n{''.join(lines)}    return ({row}), ({writes})\n"
+        scope.update(inf=float("inf"), nan=float("nan"))
+        exec(source, scope)
+        return scope["host"]
+
+
+def _host_name(node: Node) -> str:
+    if node.op == "const":
+        return repr(node.attr)
+    return str(node.attr) if node.op == "host" else f"t{node.index}"
+
+
+def reachable(roots: Iterable[Node]) -> list[Node]:
+    """The nodes that ``roots`` need, themselves included, each after its arguments."""
+    found: dict[int, Node] = {}
+    pending = list(roots)
+    while pending:
+        node = pending.pop()
+        if node.index not in found:
+            found[node.index] = node
+            pending.extend(node.args)
+    return [found[i] for i in sorted(found)]
+
+
+def assemble(
+    rule: Rule, trace: Trace, graph: Graph, states: Mapping[str, State], written: Mapping[str, Node]
+) -> Program:
+    needed = reachable(written.values())
+    writes, small_writes, host_writes, late_writes = _sort_writes(rule, states, written)
+
+    last = max((node.level for node in needed), default=0)
+    reductions = tuple(
+        tuple(n for n in needed if n.op == "reduce" and n.args[0].space == Space.FULL and n.level == k + 1)
+        for k in range(last)
+    )
+    stages = tuple(
+        tuple(
+            n
+            for n in needed
+            if n.space in SMALL
+            and n.level == k
+            and n.op != "operand"
+            and not (n.op == "reduce" and n.args[0].space == Space.FULL)
+        )
+        for k in range(last + 1)
+    )
+    # Nodes outside the host that read a number of the host directly.
+    consumers = [n for n in needed if n.space != Space.HOST]
+    row = {a.index: a for n in consumers for a in n.args if a.space == Space.HOST and a.op != "const"}
+    for node in (*writes.values(), *small_writes.values()):
+        if node.space == Space.HOST and node.op != "const":
+            row[node.index] = node
+    used = {n.attr for n in needed if n.op == "operand"}
+    operands = tuple(
+        name
+        for name in (rule.param_name, rule.grad_name, *(n for n, s in states.items() if s.shape is None))
+        if name == rule.param_name or name in used or name in writes
+    )
+    spaces = {n.space for n in needed}
+    if Space.LEAD in spaces and spaces & {Space.ROW, Space.COL, Space.BATCH}:
+        raise RuleError('a rule can use axis "rows" or the axes -1 and -2, not both')
+    if spaces & {Space.ROW, Space.COL, Space.BATCH} and (trace.ndim is None or trace.ndim < 2):
+        raise RuleError(
+            "the axes -1 and -2 need a matrix: take the keyword argument `ndim` and use them only if ndim >= 2"
+        )
+    if Space.LEAD in spaces and (trace.ndim is None or trace.ndim < 1):
+        raise RuleError('axis "rows" needs at least one axis: take the keyword argument `ndim` and ask for it')
+    view = "lead" if Space.LEAD in spaces else "flat" if Space.ROW not in spaces and Space.COL not in spaces else "matrix"
+    row_nodes = tuple(row[i] for i in sorted(row))
+    host_roots = (*row_nodes, *host_writes.values())
+    return Program(
+        name=rule.name if trace.entry is None else f"{rule.name}.{trace.entry}",
+        trace=trace,
+        param=rule.param_name,
+        grad=rule.grad_name,
+        states=dict(states),
+        operands=operands,
+        small_operands=tuple(n for n, s in states.items() if s.space in SMALL and (n in used or n in small_writes)),
+        host_inputs=tuple(sorted({n.attr for n in reachable(host_roots) if n.op == "host"})),
+        row=row_nodes,
+        stages=stages,
+        reductions=reductions,
+        writes=writes,
+        small_writes=small_writes,
+        host_writes=host_writes,
+        late_writes=late_writes,
+        view=view,
+    )
+
+
+def _sort_writes(
+    rule: Rule, states: Mapping[str, State], written: Mapping[str, Node]
+) -> tuple[dict[str, Node], dict[str, Node], dict[str, Node], dict[str, Node]]:
+    writes: dict[str, Node] = {}
+    small: dict[str, Node] = {}
+    host: dict[str, Node] = {}
+    late: dict[str, Node] = {}
+    for name, node in written.items():
+        state = states.get(name)
+        if node.is_bool:
+            raise RuleError(f"returns a truth value for {name}; use where(condition, 1.0, 0.0)")
+        if state is not None and state.is_scalar:
+            widest = Space.TENSOR if state.shape == "scalar" else Space.ALL
+            if node.space > widest:
+                raise RuleError(f"{name} is one number per {state.shape}, but its new value varies more than that")
+            (host if node.space == Space.HOST else late)[name] = node
+        elif state is not None and state.shape is not None:
+            if node.space not in (state.space, Space.BATCH) and not node.space.is_scalar:
+                raise RuleError(f"{name} has a value per {state.space.name.lower()}, but its new value does not")
+            small[name] = node
+        elif not (node.op == "operand" and node.attr == name):
+            # A state that is returned as it came is not written.
+            writes[name] = node
+    return writes, small, host, late

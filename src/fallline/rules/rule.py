@@ -1,0 +1,307 @@
+"""``@rule``: an optimizer written as its equations, and the tracing that makes it a graph."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import itertools
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, overload
+
+from fallline.rules.annotations import GRAD, Range, State, Static, conventional_range, signed
+from fallline.rules.functions import mean, where
+from fallline.rules.functions import maximum as at_least
+from fallline.rules.graph import Graph, Node, RuleError, Space
+from fallline.rules.program import Program, assemble
+
+COUNTERS = ("step", "first")
+FACTS = ("numel", "ndim", "rows", "cols", "batch", "lead", "lead_length", "dtype_eps")
+TRACED_NDIMS = (0, 1, 2, 3, 4)
+"""A rule that asks for ``ndim`` is checked at its declaration for these."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Trace:
+    """Which specialisation of a rule is meant."""
+
+    statics: tuple[tuple[str, Any], ...] = ()
+    ndim: int | None = None
+    entry: str | None = None
+    cautious: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A further function of an optimizer that shares its states (SophiaG's ``update_hessian``)."""
+
+    function: Callable[..., Any]
+    writes: tuple[str, ...]
+
+
+class Rule:
+    """An optimizer's equations.  Calling :meth:`program` gives the graph that every lowering reads."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        aliases: Mapping[str, Sequence[str]],
+        derive: Mapping[str, Callable[..., Any]],
+        counts: str,
+    ):
+        if counts not in ("parameter", "group"):
+            raise RuleError(f'counts must be "parameter" or "group", got {counts!r}')
+        self.function = function
+        self.name = function.__name__
+        self.counts = counts
+        self.aliases = {name: tuple(parts) for name, parts in aliases.items()}
+        self.derive = dict(derive)
+        self.entries: dict[str, Entry] = {}
+        functools.update_wrapper(self, function)
+
+        names, keywords, notes = _signature(function)
+        if len(names) < 2:
+            raise RuleError(
+                f"{_where(function)}: {self.name} needs the parameter and its gradient as its first two "
+                "positional arguments: def rule(p, g, state, …, *, lr, …)"
+            )
+        self.param_name, self.grad_name = names[:2]
+        self.states: dict[str, State] = {}
+        for name in names[2:]:
+            note = notes.get(name, signed)
+            if not isinstance(note, State):
+                raise RuleError(
+                    f"{_where(function)}: the state {name} is annotated with {note!r}; use signed, nonneg, "
+                    "weights, scalar, group or optimizer from fallline.rules"
+                )
+            self.states[name] = note
+        self.arguments = tuple(keywords)
+        self.statics: dict[str, Static] = {}
+        self.hypers: dict[str, Range] = {}
+        for name in keywords:
+            note = notes.get(name)
+            if name in COUNTERS or name in FACTS:
+                continue
+            if isinstance(note, Static):
+                self.statics[name] = note
+            elif note is None or isinstance(note, Range):
+                self.hypers[name] = note or conventional_range(name)
+            else:
+                raise RuleError(
+                    f"{_where(function)}: the argument {name} is annotated with {note!r}; use static or a "
+                    "range (nonnegative, positive, fraction, finite) from fallline.rules"
+                )
+        self.wants_ndim = "ndim" in keywords
+        self._check_declaration()
+        self._programs: dict[Trace, Program] = {}
+        for trace in self.specialisations():
+            self.program(trace)
+
+    def _check_declaration(self) -> None:
+        place = _where(self.function)
+        for name, state in self.states.items():
+            if state.when is not None and state.when not in self.statics:
+                raise RuleError(
+                    f"{place}: the state {name} exists when {state.when!r}, which is no static argument; "
+                    f"add the keyword argument `{state.when}: static`"
+                )
+            if isinstance(state.init, str) and state.init not in ("param", GRAD, *self.hypers):
+                raise RuleError(f"{place}: the state {name} starts as {state.init!r}, which is no hyperparameter")
+        for name, parts in self.aliases.items():
+            missing = [part for part in parts if part not in self.hypers]
+            if missing:
+                raise RuleError(f"{place}: {name} stands for {', '.join(parts)}, but {missing[0]} is no argument")
+        for name in self.derive:
+            if name not in self.statics:
+                raise RuleError(f"{place}: derive names {name!r}; add the keyword argument `{name}: static`")
+
+    def entry(self, name: str | None = None, *, writes: Sequence[str]) -> Callable[[Callable[..., Any]], Rule]:
+        """Declares a further function on the same states.  It returns the values of ``writes``, in order."""
+
+        def declare(function: Callable[..., Any]) -> Rule:
+            key = name or function.__name__
+            known = (self.param_name, *self.states)
+            unknown = [w for w in writes if w not in known]
+            if unknown:
+                raise RuleError(f"{_where(function)}: {key} writes {unknown[0]!r}; it can write {', '.join(known)}")
+            self.entries[key] = Entry(function, tuple(writes))
+            for trace in self.specialisations():
+                self.program(dataclasses.replace(trace, entry=key))
+            return self
+
+        return declare
+
+    def specialisations(self) -> Iterator[Trace]:
+        """Every combination of static arguments (and numbers of axes, where the rule asks for them)."""
+        ndims: tuple[int | None, ...] = TRACED_NDIMS if self.wants_ndim else (None,)
+        choices = [[(name, choice) for choice in note.choices] for name, note in self.statics.items()]
+        for statics in itertools.product(*choices):
+            for ndim in ndims:
+                yield Trace(statics, ndim)
+
+    def trace_for(self, values: Mapping[str, Any], ndim: int, entry: str | None = None) -> Trace:
+        """The specialisation for these hyperparameters and a parameter of ``ndim`` axes."""
+        statics = []
+        for name in self.statics:
+            if name in self.derive:
+                derive = self.derive[name]
+                statics.append((name, derive(*(values[a] for a in inspect.signature(derive).parameters))))
+            else:
+                statics.append((name, values[name]))
+        return Trace(tuple(statics), ndim if self.wants_ndim else None, entry)
+
+    def program(self, trace: Trace) -> Program:
+        program = self._programs.get(trace)
+        if program is None:
+            program = self._programs[trace] = self._trace(trace)
+        return program
+
+    def active_states(self, statics: Mapping[str, Any]) -> dict[str, State]:
+        return {n: s for n, s in self.states.items() if s.when is None or statics[s.when]}
+
+    def _trace(self, trace: Trace) -> Program:
+        graph = Graph()
+        statics = dict(trace.statics)
+        states = self.active_states(statics)
+        nodes: dict[str, Node | None] = {n: None for n in self.states}
+        grad = graph.operand(self.grad_name, Space.FULL)
+        if trace.cautious:
+            graph.wrap_direction = cautious(grad)
+        nodes[self.param_name] = graph.operand(self.param_name, Space.FULL)
+        nodes[self.grad_name] = grad
+        for name, state in states.items():
+            node = graph.host(name) if state.is_scalar else graph.operand(name, state.space)
+            nodes[name] = where(graph.host("first"), grad, node) if state.init == GRAD else node
+
+        entry = self.entries[trace.entry] if trace.entry else None
+        function = entry.function if entry else self.function
+        names, keywords, _ = _signature(function)
+        positional = [nodes[name] for name in names]
+        keyword: dict[str, Any] = {}
+        for name in keywords:
+            if name == "ndim":
+                keyword[name] = trace.ndim
+            elif name in statics:
+                keyword[name] = statics[name]
+            else:
+                keyword[name] = graph.host(name)
+        try:
+            result = function(*positional, **keyword)
+            written = self._written(result, entry, states, graph)
+            return assemble(self, trace, graph, states, written)
+        except RuleError as error:
+            raise RuleError(f"{_where(function, error)}: {error}") from None
+        except Exception as error:
+            raise RuleError(
+                f"{_where(function, error)}: {type(error).__name__}: {error}; a rule may use arithmetic, comparisons "
+                "and the functions of fallline.rules (sqrt, where, sign, minimum, sum, …), nothing of torch, "
+                "numpy or math on traced values"
+            ) from error
+
+    def _written(
+        self, result: Any, entry: Entry | None, states: Mapping[str, State], graph: Graph
+    ) -> dict[str, Node]:
+        values = result if isinstance(result, tuple) else (result,)
+        targets = entry.writes if entry else (self.param_name, *self.states)
+        if len(values) != len(targets):
+            raise RuleError(
+                f"returns {len(values)} value(s), but it has to return {len(targets)}: the new " + ", ".join(targets)
+            )
+        written: dict[str, Node] = {}
+        for name, value in zip(targets, values, strict=True):
+            if name in self.states and name not in states:
+                if value is not None:
+                    raise RuleError(f"returns a value for {name}, which does not exist when its flag is off")
+                continue
+            if value is None:
+                raise RuleError(f"returns None for {name}; return {name} itself if it does not change")
+            written[name] = value if isinstance(value, Node) else graph.const(value)
+        return written
+
+
+def cautious(grad: Node) -> Callable[[Node], Node]:
+    """Liang et al. 2024 (arXiv 2411.16085): drop the part of a direction that the gradient opposes, and
+    scale the rest up so that its mean stays."""
+
+    def wrap(u: Node) -> Node:
+        keep = where(u * grad > 0.0, 1.0, 0.0)
+        return u * (keep / at_least(mean(keep), 1e-3))
+
+    return wrap
+
+
+def _signature(function: Callable[..., Any]) -> tuple[list[str], list[str], dict[str, Any]]:
+    positional, keywords = [], []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.default is not parameter.empty:
+            raise RuleError(
+                f"{_where(function)}: the argument {parameter.name} has a default; defaults belong to the optimizer: "
+                f"fallline.optimizer(rule, {parameter.name}=…)"
+            )
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+            positional.append(parameter.name)
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            keywords.append(parameter.name)
+        else:
+            raise RuleError(f"{_where(function)}: *{parameter.name} is not possible in a rule")
+    try:
+        notes = inspect.get_annotations(function, eval_str=True)
+    except NameError as error:
+        raise RuleError(
+            f"{_where(function)}: {error}; annotations must be names that the file imports "
+            "(remove `from __future__ import annotations` if the rule is declared inside a function)"
+        ) from None
+    return positional, keywords, notes
+
+
+def _where(function: Callable[..., Any], error: BaseException | None = None) -> str:
+    """``file:line`` of the rule, or of the line inside it that raised."""
+    code = function.__code__
+    line = code.co_firstlineno
+    for frame in traceback.extract_tb(error.__traceback__ if error else None):
+        if frame.filename == code.co_filename and frame.lineno:
+            line = frame.lineno
+    return f"{code.co_filename}:{line}"
+
+
+@overload
+def rule(function: Callable[..., Any], /) -> Rule: ...
+@overload
+def rule(
+    *,
+    derive: Mapping[str, Callable[..., Any]] = ...,
+    counts: str = ...,
+    **aliases: Sequence[str],
+) -> Callable[[Callable[..., Any]], Rule]: ...
+
+
+def rule(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    derive: Mapping[str, Callable[..., Any]] | None = None,
+    counts: str = "parameter",
+    **aliases: Sequence[str],
+) -> Any:
+    """Declares an optimizer's equations.
+
+    Positional arguments: the parameter, its gradient, the states.  Keyword-only arguments:
+    hyperparameters of the group, the counters ``step`` (from 1) and ``first``, and shape facts.
+    Returns the new parameter and the new states.
+
+    >>> from fallline.rules import rule, sign
+    >>> @rule
+    ... def signum(p, g, m, *, lr, beta):
+    ...     m = beta * m + (1 - beta) * g
+    ...     return p - lr * sign(m), m
+
+    ``aliases``: what users pass → what the equations use, ``@rule(betas=("beta1", "beta2"))``.
+    ``derive``: static arguments computed from hyperparameters, ``{"heavy": lambda momentum: momentum != 0}``.
+    ``counts``: ``"parameter"`` (a parameter without gradient does not advance) or ``"group"``.
+    """
+
+    def declare(function: Callable[..., Any]) -> Rule:
+        return Rule(function, aliases, derive or {}, counts)
+
+    return declare(function) if function is not None else declare
