@@ -5,15 +5,13 @@ moment with beta2 = 0.999 stops moving. Rounded up or down at random, with proba
 right, the changes survive on average.
 
 The random bits are a hash of a key, made of seed, step, parameter and slot, and of the element's logical
-index. So they do not depend on memory layout, sharding, threads or device, and every lowering gets the same
-ones.
+index. So memory layout, sharding, threads and device do not change them: every lowering gets the same ones.
 
 - NaN stays NaN and infinities stay; what the format can represent is never changed.
 - Beyond the format's largest finite number, rounding is to nearest, as in ``Tensor.to``: below the midpoint
   to what would be the next number (float16: 65520) it gives the largest one, from there on infinity. So a
   finite value never becomes infinite by chance.
-- Unbiased exactly; only subnormal results in float16 see no more than 16 random bits, a bias below 2^-16
-  spacings.
+- Unbiased exactly, except that subnormal float16 results use 16 random bits: a bias below 2^-16 spacings.
 
 Rounding to nearest even needs nothing of ours: it is ``x.to(dtype)``.
 """
@@ -23,7 +21,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_CHUNK = 1 << 18  # bounds the temporaries, several integers per element, for a tensor of any size
+_PIECE = 1 << 20  # elements worked on at a time: bounds the temporaries, several integers per element
 
 _MASK64 = (1 << 64) - 1
 _GOLDEN64 = 0x9E3779B97F4A7C15
@@ -61,13 +59,13 @@ def stochastic_round(x: Tensor, dtype: torch.dtype, key: int | Tensor, start: in
         raise TypeError(f"x must be float32, got {x.dtype}")
     if dtype not in (torch.bfloat16, torch.float16):
         raise ValueError(f"dtype must be torch.bfloat16 or torch.float16, got {dtype}")
-    round_chunk = _to_bfloat16 if dtype == torch.bfloat16 else _to_float16
+    round_piece = _to_bfloat16 if dtype == torch.bfloat16 else _to_float16
     flat = x.reshape(-1)
     out = torch.empty(flat.shape, dtype=dtype, device=x.device)
-    for first in range(0, flat.numel(), _CHUNK):
-        part = flat[first : first + _CHUNK]
+    for first in range(0, flat.numel(), _PIECE):
+        part = flat[first : first + _PIECE]
         index = torch.arange(start + first, start + first + part.numel(), device=x.device)
-        out[first : first + _CHUNK] = round_chunk(part, _random_bits(key, index))
+        out[first : first + _PIECE] = round_piece(part, _random_bits(key, index))
     return out.view(x.shape)
 
 
@@ -107,8 +105,7 @@ def _nearest(x: Tensor, dtype: torch.dtype) -> Tensor:
 def _random_bits(key: int | Tensor, index: Tensor) -> Tensor:
     """16 random bits for each element index, as int32.
 
-    Elements j and j + 128 of each group of 256 share one 32-bit hash: half the work, without shuffles in SIMD
-    code.
+    Elements j and j + 128 of each group of 256 share one 32-bit hash: half the work, and no shuffles in SIMD.
     """
     counter = (index >> 8 << 7) | (index & 127)
     low, high = _key_halves(key)

@@ -1,8 +1,8 @@
 """The eager form through ``torch.compile``.
 
-Scalars are 0-d tensors and elementwise programs see flat tensors of symbolic length, so one compilation
-serves every shape, learning rate and step; tensors of a single element are left to eager, because the
-compiler specialises on the length 1.
+Scalars are 0-d tensors, and a program that does not speak of axes sees flat tensors of symbolic length, so that
+one compilation serves every shape, learning rate and step; tensors of a single element are left to eager,
+because the compiler specialises on the length 1.
 """
 
 from __future__ import annotations
@@ -14,63 +14,88 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fallline.lower.batch import Item, StepNumbers
-from fallline.lower.eager import Late, combine_over_parameters, load_operands, run_eager, store_results
+from fallline.lower.batch import Item, StepNumbers, program_view
+from fallline.lower.eager import load_operands, share, store_results, totals
+from fallline.lower.together import Late, Passes, alone
 from fallline.lower.torch_source import torch_source
+from fallline.rules.graph import Node, Space
 from fallline.rules.program import Program
 
 
 @functools.lru_cache(maxsize=None)
 def compiled_pass(program: Program, k: int) -> Callable[..., Any]:
     one = torch_source(program, tensor_scalars=True).passes[k]
-    names = ", ".join(f"a{i}" for i in range(len(one.takes)))
-    scalars = ", ".join(f"row[{i}]" for i in range(len(program.row)))
+    names = [f"a{i}" for i in range(len(one.takes))]
+    scalars = [f"row[{i}]" for i in range(len(program.row))]
     scope: dict[str, Any] = {"function": one.function}
     # A fixed number of arguments: the compiler would guard on the length of a *args tuple.
-    exec(f"def step(row, {names}):\n    return function({', '.join(x for x in (names, scalars) if x)})\n", scope)
+    passed = ", ".join((*names, *scalars, "dtype"))
+    exec(f"def step({', '.join(('row', 'dtype', *names))}):\n    return function({passed})\n", scope)
     return torch.compile(scope["step"], dynamic=True, fullgraph=True)
 
 
 def run_compiled(program: Program, items: Sequence[Item], grads: Sequence[Tensor | None], numbers: StepNumbers) -> Late:
-    if not program.couples_parameters:
-        single = [i for i, item in enumerate(items) if item.numel <= 1]
-        if single:
-            chosen: list[Tensor | None] = [grads[i] if i in single else None for i in range(len(items))]
-            late = run_eager(program, items, chosen, numbers)
-            rest = _run([i for i in range(len(items)) if i not in single], program, items, grads, numbers)
-            return {name: [late[name][i] if i in single else v for i, v in enumerate(rest[name])] for name in rest}
-    return _run(list(range(len(items))), program, items, grads, numbers)
+    return alone(compiled_passes(program, items, grads, numbers))
 
 
-def _run(
-    chosen: Sequence[int],
-    program: Program,
-    items: Sequence[Item],
-    grads: Sequence[Tensor | None],
-    numbers: StepNumbers,
-) -> Late:
-    source = torch_source(program, tensor_scalars=True)
-    active = [i for i in chosen if grads[i] is not None or not program.uses_gradient]
+def compiled_passes(
+    program: Program, items: Sequence[Item], grads: Sequence[Tensor | None], numbers: StepNumbers
+) -> Passes:
+    compiled = torch_source(program, tensor_scalars=True)
+    plain = torch_source(program)
+    active = [i for i, grad in enumerate(grads) if grad is not None or not program.uses_gradient]
     # Truth values become 0 and 1: the generated code compares them.
     rows = [torch.tensor([float(x) for x in row], dtype=torch.float64) for row in numbers.rows]
     known: list[dict[int, Any]] = [{} for _ in items]
     late: Late = {name: [0.0] * len(items) for name in program.late_writes}
-    for k, one in enumerate(source.passes):
-        last = one is source.passes[-1]
-        function = compiled_pass(program, k)
+    for k in range(len(compiled.passes)):
+        last = k == len(compiled.passes) - 1
         for i in active:
-            item = items[i]
+            item, row = items[i], numbers.row_of[i]
+            one = plain.passes[k] if item.numel <= 1 else compiled.passes[k]
             values = known[i] | load_operands(program, one, item, grads[i], numbers.grad_factor)
             taken = [values[node.index] for node in one.takes]
-            if program.elementwise:
-                taken = [value.reshape(-1) for value in taken]
-            results = list(function(rows[numbers.row_of[i]].to(taken[0].device), *taken))
-            if program.elementwise:
-                results = [value.view(item.shape) if value.numel() == item.numel else value for value in results]
+            results: Sequence[Any]
+            if item.numel <= 1:
+                results = one.function(*taken, *numbers.rows[row], item.dtype)
+            else:
+                viewed = [_viewed(program, item, n, value) for n, value in zip(one.takes, taken, strict=True)]
+                results = compiled_pass(program, k)(rows[row].to(item.param.data.device), item.dtype, *viewed)
+                results = _unviewed(program, item, results) if last else results
             if last:
                 store_results(program, item, results, numbers, i, late)
             else:
                 known[i].update((n.index, r) for n, r in zip(one.gives, results, strict=True))
         if not last:
-            combine_over_parameters(one.gives, [known[i] for i in active])
+            here = [known[i] for i in active]
+            share(program.reductions[k], here, (yield totals(program.reductions[k], here)))
     return late
+
+
+def _view_shape(program: Program, item: Item, space: Space) -> tuple[int, ...]:
+    """As many axes as the program speaks of, whatever the parameter has."""
+    if program.view == "flat":
+        return (item.numel,)
+    batch, rows, cols = program_view(program, item.shape)
+    if program.view == "lead":
+        return (rows, cols if space == Space.FULL else 1)
+    return (
+        batch,
+        rows if space in (Space.ROW, Space.FULL) else 1,
+        cols if space in (Space.COL, Space.FULL) else 1,
+    )
+
+
+def _viewed(program: Program, item: Item, node: Node, value: Tensor) -> Tensor:
+    return value if node.space.is_scalar else value.reshape(_view_shape(program, item, node.space))
+
+
+def _unviewed(program: Program, item: Item, results: Sequence[Any]) -> list[Any]:
+    """The written values in the shapes of what they are written to."""
+    targets = [(Space.FULL, item.shape) for _ in program.writes]
+    targets += [(program.states[name].space, item.small[name].shape) for name in program.small_writes]
+    written = [
+        value.expand(_view_shape(program, item, space)).reshape(shape) if isinstance(value, Tensor) else value
+        for value, (space, shape) in zip(results, targets, strict=False)
+    ]
+    return [*written, *results[len(targets) :]]

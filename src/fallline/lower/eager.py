@@ -9,31 +9,36 @@ import torch
 from torch import Tensor
 
 from fallline.lower.batch import Item, StepNumbers
+from fallline.lower.together import Late, Passes, alone
 from fallline.lower.torch_source import PassSource, torch_source
 from fallline.rules.graph import Node, Space
 from fallline.rules.program import Program
 
-Late = dict[str, list[float]]
-"""Scalar states that follow from reductions: name → a value per item."""
-
 
 def run_eager(program: Program, items: Sequence[Item], grads: Sequence[Tensor | None], numbers: StepNumbers) -> Late:
+    return alone(eager_passes(program, items, grads, numbers))
+
+
+def eager_passes(
+    program: Program, items: Sequence[Item], grads: Sequence[Tensor | None], numbers: StepNumbers
+) -> Passes:
     source = torch_source(program)
     active = [i for i, grad in enumerate(grads) if grad is not None or not program.uses_gradient]
     known: list[dict[int, Any]] = [{} for _ in items]
     late: Late = {name: [0.0] * len(items) for name in program.late_writes}
-    for one in source.passes:
+    for k, one in enumerate(source.passes):
         last = one is source.passes[-1]
         for i in active:
             values = known[i] | load_operands(program, one, items[i], grads[i], numbers.grad_factor)
             taken = [values[node.index] for node in one.takes]
-            results = one.function(*taken, *numbers.rows[numbers.row_of[i]])
+            results = one.function(*taken, *numbers.rows[numbers.row_of[i]], items[i].dtype)
             if last:
                 store_results(program, items[i], results, numbers, i, late)
             else:
                 known[i].update((n.index, r) for n, r in zip(one.gives, results, strict=True))
         if not last:
-            combine_over_parameters(one.gives, [known[i] for i in active])
+            here = [known[i] for i in active]
+            share(program.reductions[k], here, (yield totals(program.reductions[k], here)))
     return late
 
 
@@ -56,31 +61,48 @@ def load_operands(
     return loaded
 
 
-def combine_over_parameters(gives: Sequence[Node], known: Sequence[dict[int, Any]]) -> None:
-    """Adds up what a rule reduces over all parameters."""
-    for node in gives:
-        if node.op != "reduce" or node.space != Space.ALL:
-            continue
-        parts = torch.stack([values[node.index].to("cpu", torch.float64) for values in known])
-        joined = parts.sum() if node.attr[0] == "sum" else parts.max()
+def totals(reductions: Sequence[Node], known: Sequence[dict[int, Any]]) -> list[Tensor]:
+    """What a rule reduces over all parameters, reduced over those that are here."""
+    found = []
+    for node in reductions:
+        if node.space == Space.ALL:
+            parts = torch.stack([values[node.index].to("cpu", torch.float64) for values in known])
+            found.append(parts.sum() if node.attr[0] == "sum" else parts.max())
+    return found
+
+
+def share(reductions: Sequence[Node], known: Sequence[dict[int, Any]], joined: Sequence[Tensor]) -> None:
+    """Gives every parameter what is reduced over all of them."""
+    over_all = [node for node in reductions if node.space == Space.ALL]
+    for node, value in zip(over_all, joined, strict=True):
         for values in known:
-            values[node.index] = joined.to(values[node.index].device)
+            values[node.index] = value.to(values[node.index].device)
 
 
 def store_results(
     program: Program, item: Item, results: Sequence[Any], numbers: StepNumbers, index: int, late: Late
 ) -> None:
     """Writes the last pass's values: full-size ones through their formats, then small ones and scalars."""
-    remaining = iter(results)
+    written = [*program.writes, *program.small_writes]
+    values = dict(zip(written, (_apart(program, item, n, r) for n, r in zip(written, results, strict=False)), strict=True))
     for name in program.writes:
-        value = next(remaining)
-        operand = item.operand(program, name)
+        value, operand = values[name], item.operand(program, name)
         if not isinstance(value, Tensor) or value.shape != item.shape:
             value = torch.as_tensor(value, dtype=item.dtype, device=operand.data.device).expand(item.shape)
         operand.store(value, numbers.key(index, operand.slot))
         if name == program.param and item.echo is not None:
             item.echo.store(value, 0)
     for name in program.small_writes:
-        item.small[name].copy_(torch.as_tensor(next(remaining)).expand_as(item.small[name]))
-    for name in program.late_writes:
-        late[name][index] = float(next(remaining))
+        target = item.small[name]
+        target.copy_(torch.as_tensor(values[name], dtype=target.dtype, device=target.device).expand_as(target))
+    for name, value in zip(program.late_writes, results[len(written) :], strict=True):
+        late[name][index] = float(value)
+
+
+def _apart(program: Program, item: Item, name: str, value: Any) -> Any:
+    """A value that is not the memory of another operand: that may be written before this value is read."""
+    if not isinstance(value, Tensor) or value.numel() == 0:
+        return value
+    others = [item.operand(program, other).data for other in program.writes if other != name]
+    others += [item.small[other] for other in program.small_writes if other != name]
+    return value.clone() if any(value.data_ptr() == other.data_ptr() for other in others) else value

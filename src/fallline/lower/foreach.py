@@ -9,12 +9,19 @@ import torch
 from torch import Tensor
 
 from fallline.lower.batch import Item, StepNumbers
-from fallline.lower.eager import Late, combine_over_parameters, load_operands, store_results
+from fallline.lower.eager import load_operands, share, store_results, totals
+from fallline.lower.together import Late, Passes, alone
 from fallline.lower.torch_source import torch_source
 from fallline.rules.program import Program
 
 
 def run_foreach(program: Program, items: Sequence[Item], grads: Sequence[Tensor | None], numbers: StepNumbers) -> Late:
+    return alone(foreach_passes(program, items, grads, numbers))
+
+
+def foreach_passes(
+    program: Program, items: Sequence[Item], grads: Sequence[Tensor | None], numbers: StepNumbers
+) -> Passes:
     source = torch_source(program, lists=True)
     together: dict[tuple[int, torch.dtype, torch.device], list[int]] = {}
     for i, (item, grad) in enumerate(zip(items, grads, strict=True)):
@@ -23,14 +30,14 @@ def run_foreach(program: Program, items: Sequence[Item], grads: Sequence[Tensor 
             together.setdefault((numbers.row_of[i], item.dtype, device), []).append(i)
     known: list[dict[int, Any]] = [{} for _ in items]
     late: Late = {name: [0.0] * len(items) for name in program.late_writes}
-    for one in source.passes:
+    for k, one in enumerate(source.passes):
         last = one is source.passes[-1]
-        for (row, _, _), members in together.items():
+        for (row, dtype, _), members in together.items():
             loaded = [
                 known[i] | load_operands(program, one, items[i], grads[i], numbers.grad_factor) for i in members
             ]
             taken = [[values[node.index] for values in loaded] for node in one.takes]
-            results = one.function(*taken, *numbers.rows[row])
+            results = one.function(*taken, *numbers.rows[row], dtype)
             for position, i in enumerate(members):
                 mine = [r[position] if isinstance(r, (list, tuple)) else r for r in results]
                 if last:
@@ -38,5 +45,6 @@ def run_foreach(program: Program, items: Sequence[Item], grads: Sequence[Tensor 
                 else:
                     known[i].update((n.index, r) for n, r in zip(one.gives, mine, strict=True))
         if not last:
-            combine_over_parameters(one.gives, [known[i] for m in together.values() for i in m])
+            here = [known[i] for members in together.values() for i in members]
+            share(program.reductions[k], here, (yield totals(program.reductions[k], here)))
     return late

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from fallline.rules.graph import Node, Space
 from fallline.rules.program import Program
@@ -37,20 +39,52 @@ class TorchSource:
     passes: tuple[PassSource, ...]
 
 
-def _reduction(node: Node) -> str:
+# What the generated functions call.  Reductions to one number stay 0-d float64 tensors: no round trip to the
+# host, and no loss in later scalars.  Of no elements the sum is 0 and the largest is -inf, as natively.
+
+
+def _sum_all(x: Tensor) -> Tensor:
+    return x.double().sum()
+
+
+def _max_all(x: Tensor) -> Tensor:
+    return x.double().amax() if x.numel() else x.new_full((), -math.inf, dtype=torch.float64)
+
+
+def _sum_axis(x: Tensor, axis: int) -> Tensor:
+    return x.sum(axis, keepdim=True)
+
+
+def _max_axis(x: Tensor, axis: int) -> Tensor:
+    if x.numel():
+        return x.amax(axis, keepdim=True)
+    return torch.full_like(x.sum(axis, keepdim=True), -math.inf)
+
+
+def _sum_rows(x: Tensor) -> Tensor:
+    return x.sum(tuple(range(1, x.ndim)), keepdim=True) if x.ndim > 1 else x
+
+
+def _max_rows(x: Tensor) -> Tensor:
+    if x.numel():
+        return x.amax(tuple(range(1, x.ndim)), keepdim=True) if x.ndim > 1 else x
+    return torch.full_like(_sum_rows(x), -math.inf)
+
+
+_SCOPE = {
+    "torch": torch,
+    "inf": math.inf,
+    "nan": math.nan,
+    **{f.__name__: f for f in (_sum_all, _max_all, _sum_axis, _max_axis, _sum_rows, _max_rows)},
+}
+
+
+def _reduction(node: Node, arg: str) -> str:
     kind, axis = node.attr
-    source = node.args[0].space
-    if axis == "all" or axis == "tensor":
-        # Results stay 0-d float64 tensors: no round trip to the host, and no loss in later scalars.  What is
-        # reduced over all parameters, the caller adds up.
-        return "{0}.double().sum()" if kind == "sum" else "{0}.double().max()"
-    if axis == "rows":
-        lead = "{0}.reshape({0}.shape[0], -1)"
-        shape = "({0}.shape[0],) + (1,) * ({0}.ndim - 1)"
-        found = f"{lead}.sum(1)" if kind == "sum" else f"{lead}.amax(1)"
-        return f"{found}.reshape({shape})"
-    assert source in (Space.FULL, Space.ROW, Space.COL)
-    return f"{{0}}.sum({axis}, keepdim=True)" if kind == "sum" else f"{{0}}.amax({axis}, keepdim=True)"
+    if axis in ("tensor", "all"):
+        # What is reduced over all parameters, the caller adds up.
+        return f"_{kind}_all({arg})"
+    return f"_{kind}_rows({arg})" if axis == "rows" else f"_{kind}_axis({arg}, {axis})"
 
 
 class _Writer:
@@ -75,7 +109,9 @@ class _Writer:
     def single(self, node: Node, args: list[str]) -> str:
         """The operation on one tensor."""
         if node.op == "reduce":
-            return _reduction(node).format(args[0])
+            return _reduction(node, args[0])
+        if node.op in ("and", "or"):
+            args = [self.truth(a, text) for a, text in zip(node.args, args, strict=True)]
         if node.op in _INFIX:
             return f"{args[0]} {_INFIX[node.op]} {args[1]}"
         if node.op == "pow":
@@ -85,12 +121,7 @@ class _Writer:
         if node.op == "not":
             return f"torch.logical_not({args[0]})"
         if node.op == "where":
-            condition = node.args[0]
-            if self.is_python(condition):
-                return f"{args[1]} if {args[0]} else {args[2]}"
-            if condition.space == Space.HOST:
-                return f"torch.where({args[0]} != 0, {args[1]}, {args[2]})"
-            return f"torch.where({args[0]}, {args[1]}, {args[2]})"
+            return self.where(node, args)
         if node.op in ("minimum", "maximum"):
             bound = "max" if node.op == "minimum" else "min"
             for here, other in ((0, 1), (1, 0)):
@@ -98,6 +129,31 @@ class _Writer:
                     return f"torch.clamp({args[other]}, {bound}={args[here]})"
             return f"torch.{node.op}({args[0]}, {args[1]})"
         return f"torch.{node.op}({args[0]})"
+
+    def truth(self, node: Node, text: str) -> str:
+        """A truth value as torch wants it; those of the host may have become 0-d numbers."""
+        return f"({text} != 0)" if node.space == Space.HOST and not self.is_python(node) else text
+
+    def chooses_whole(self, node: Node) -> bool:
+        """A choice that the host has made between two values of the result's own shape."""
+        return self.is_python(node.args[0]) and all(a.space == node.space for a in node.args[1:])
+
+    def where(self, node: Node, args: list[str]) -> str:
+        condition = self.truth(node.args[0], args[0])
+        branches = args[1:]
+        if self.chooses_whole(node):
+            return f"{branches[0]} if {condition} else {branches[1]}"
+        if self.is_python(node.args[0]):
+            beside = next(text for a, text in zip(node.args[1:], branches, strict=True) if not self.is_python(a))
+            condition = f"torch.full((), {condition}, dtype=torch.bool, device={beside}.device)"
+        elif all(a.space.is_scalar for a in node.args[1:]):
+            # torch would give two numbers the default dtype, and two 0-d tensors theirs.
+            dtype = "torch.float64" if node.space.is_scalar else "dtype"
+            branches = [
+                f"{condition}.new_full((), {text}, dtype={dtype})" if self.is_python(a) else f"{text}.to({dtype})"
+                for a, text in zip(node.args[1:], branches, strict=True)
+            ]
+        return f"torch.where({condition}, {branches[0]}, {branches[1]})"
 
     def write(self, node: Node, position: int) -> None:
         args = [self.name(a) for a in node.args]
@@ -110,7 +166,7 @@ class _Writer:
             self.lines.append(f"{target} = {foreach}")
             return
         listed = [i for i, a in enumerate(node.args) if not self.is_python(a)]
-        if not listed or (node.op == "where" and self.is_python(node.args[0])):
+        if node.op == "where" and self.chooses_whole(node):
             self.lines.append(f"{target} = {self.single(node, args)}")
             return
         inner = [f"a{i}" if i in listed else args[i] for i in range(len(args))]
@@ -161,28 +217,21 @@ _FOREACH = {
 
 @functools.lru_cache(maxsize=None)
 def torch_source(program: Program, lists: bool = False, tensor_scalars: bool = False) -> TorchSource:
-    needed_by: list[list[Node]] = []
+    """A function per pass, called with what it takes, the scalars of a row, and the dtype to compute in."""
     count = len(program.reductions) + 1
     finals = (*program.writes.values(), *program.small_writes.values(), *program.late_writes.values())
-    for k in range(count):
-        roots = list(program.reductions[k]) if k < count - 1 else list(finals)
-        needed_by.append(roots)
+    roots = [*program.reductions, finals]
     passes = []
     known: dict[int, Node] = {}
     for k in range(count):
-        computed = _closure(needed_by[k], known)
-        later = _closure([n for roots in needed_by[k + 1 :] for n in roots], {})
-        uses = {a.index for n in later for a in n.args} | {n.index for roots in needed_by[k + 1 :] for n in roots}
-        if k < count - 1:
-            # Full-size values are recomputed by the next pass; only small ones are kept.
-            gives = tuple(n for n in computed if n.index in uses and n.space != Space.FULL)
-        else:
-            gives = tuple(finals)
-        takes = tuple(
-            n
-            for n in _arguments(computed, gives)
-            if n.op in ("operand",) or n.index in known
-        )
+        computed = _closure(roots[k], known)
+        later = _closure([n for nodes in roots[k + 1 :] for n in nodes], {})
+        uses = {a.index for n in later for a in n.args} | {n.index for nodes in roots[k + 1 :] for n in nodes}
+        # Full-size values are computed again by the next pass; only small ones are kept.
+        kept = tuple(n for n in computed if n.index in uses and n.space != Space.FULL and n.op != "operand")
+        gives = kept if k < count - 1 else finals
+        mentioned = {n.index: n for n in (*computed, *(a for n in computed for a in n.args), *gives)}
+        takes = tuple(n for i, n in sorted(mentioned.items()) if n.op == "operand" or i in known)
         writer = _Writer(program, lists, tensor_scalars)
         for position, node in enumerate(computed):
             for arg in node.args:
@@ -192,35 +241,27 @@ def torch_source(program: Program, lists: bool = False, tensor_scalars: bool = F
         for node in gives:
             writer.last_use[node.index] = len(computed)
         for position, node in enumerate(computed):
-            if node.op not in ("operand", "const", "host") and node.space != Space.HOST:
+            if node.op != "operand":
                 writer.write(node, position)
         row = [f"h{n.index}" for n in program.row]
-        parameters = ", ".join([*(writer.name(n) for n in takes), *row])
+        parameters = ", ".join([*(writer.name(n) for n in takes), *row, "dtype"])
         results = "".join(f"{writer.name(n)}, " for n in gives)
         body = "".join(f"    {line}\n" for line in (*writer.lines, f"return ({results})"))
-        source = f"def {program.name.replace('.', '_')}_pass{k}({parameters}):\n{body}"
-        scope: dict[str, Any] = {"torch": torch, "inf": float("inf"), "nan": float("nan")}
+        source = f"def one_pass({parameters}):\n{body}"
+        scope: dict[str, Any] = dict(_SCOPE)
         exec(compile(source, f"<fallline {program.name} pass {k}>", "exec"), scope)
-        function = scope[f"{program.name.replace('.', '_')}_pass{k}"]
-        passes.append(PassSource(function, source, takes, gives))
-        if k < count - 1:
-            known.update((n.index, n) for n in gives)
+        passes.append(PassSource(scope["one_pass"], source, takes, gives))
+        known.update((n.index, n) for n in kept)
     return TorchSource(program, tuple(passes))
 
 
-def _closure(roots: list[Node], known: dict[int, Node]) -> list[Node]:
-    """What has to be computed for ``roots`` when ``known`` already is, in order."""
+def _closure(roots: Iterable[Node], known: Mapping[int, Node]) -> list[Node]:
+    """What has to be computed for ``roots`` when ``known`` already is, in order; the host has computed its own."""
     found: dict[int, Node] = {}
     pending = list(roots)
     while pending:
         node = pending.pop()
-        if node.index in found or node.index in known:
-            continue
-        found[node.index] = node
-        pending.extend(node.args)
-    return [found[i] for i in sorted(found)]
-
-
-def _arguments(computed: list[Node], gives: tuple[Node, ...]) -> list[Node]:
-    found = {n.index: n for n in (*computed, *(a for n in computed for a in n.args), *gives)}
+        if node.space != Space.HOST and node.index not in found and node.index not in known:
+            found[node.index] = node
+            pending.extend(node.args)
     return [found[i] for i in sorted(found)]

@@ -143,13 +143,67 @@ inline void prefetch_lines(const char* from, int64_t bytes) {
     for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 3);
 }
 
+// 8-bit states of a parameter whose other operands are plain float32: the packed kernel can take it.
+bool is_packed(const fl_program& p, const fl_tensor& t) {
+    if (!p.entry->packed || p.tiled || t.echo) return false;
+    bool any = false;
+    for (int o = 0; o < p.n_operands; ++o) {
+        const int format = t.operands[o].format;
+        const bool coded = p.packable >> o & 1;
+        if (coded ? format != I8_SIGNED && format != I8_NONNEG : !is_direct(t.operands[o])) return false;
+        any = any || coded;
+    }
+    return any;
+}
+
+// Whether the codes [start, start + n) are free of the one that means NaN.
+bool is_clean(const fl_operand& o, int64_t start, int64_t n) {
+    const uint8_t* codes = static_cast<const uint8_t*>(o.data) + start;
+    const uint8_t nan_code = o.format == I8_NONNEG ? 255 : 128;
+    uint8_t found = 0;
+#pragma omp simd reduction(| : found)
+    for (int64_t i = 0; i < n; ++i) found |= static_cast<uint8_t>(codes[i] == nan_code);
+    return !found;
+}
+
+// The last pass over whole clean blocks of 8-bit states; returns how many elements from start on it did.
+int64_t write_packed(const fl_job* job, const fl_tensor& t, int64_t start, int64_t n, const float* s) {
+    const fl_program& p = *job->program;
+    float* io[FL_MAX_OPERANDS];
+    uint8_t* codes[FL_MAX_OPERANDS];
+    float* scales[FL_MAX_OPERANDS];
+    int64_t done = 0;
+    for (; done + FL_STAGE <= n; done += FL_STAGE) {
+        const int64_t e = start + done;
+        for (int o = 0; o < p.n_operands; ++o) {
+            const fl_operand& operand = t.operands[o];
+            if (!(p.packable >> o & 1)) {
+                io[o] = static_cast<float*>(operand.data) + e;
+                continue;
+            }
+            if (!is_clean(operand, e, FL_STAGE)) return done;
+            codes[o] = static_cast<uint8_t*>(operand.data) + e;
+            scales[o] = operand.scale + e / 256;
+        }
+        // While codes are computed the memory would idle: ask for the block after the next.
+        if (e + PREFETCH_AHEAD + FL_STAGE <= t.numel)
+            for (int o = 0; o < p.n_operands; ++o) {
+                const int64_t bytes = p.packable >> o & 1 ? 1 : 4;
+                prefetch_lines(static_cast<const char*>(t.operands[o].data) + (e + PREFETCH_AHEAD) * bytes, FL_STAGE * bytes);
+            }
+        const fl_segment segment{FL_STAGE, io, s, nullptr, nullptr, nullptr, codes, scales};
+        p.entry->packed(&segment);
+    }
+    return done;
+}
+
 // The last pass over [start, start + n) of a parameter.
 void write_range(const fl_job* job, fl_tensor& t, int64_t start, int64_t n, bool direct, float* s, Place& place,
                  Buffers& buffers) {
     const fl_program& p = *job->program;
     const fl_kernel kernel = p.entry->passes[p.n_passes - 1];
     float* io[FL_MAX_OPERANDS];
-    fl_segment segment{n, io, s, place.col, nullptr, nullptr};
+    fl_segment segment{n, io, s, place.col, nullptr, nullptr, nullptr, nullptr};
     if (direct) {
         for (int o = 0; o < p.n_operands; ++o) io[o] = static_cast<float*>(t.operands[o].data) + start;
         kernel(&segment);
@@ -200,7 +254,7 @@ void write_chunks(const fl_job* job, std::atomic<int64_t>* next, int64_t grain) 
     Place place{};
     float s[FL_MAX_SCALARS];
     int64_t current = -1, index = 0;
-    bool direct = false;
+    bool direct = false, packed = false;
     for (;;) {
         const int64_t begin = next->fetch_add(grain, std::memory_order_relaxed);
         if (begin >= job->chunks) return;
@@ -222,10 +276,17 @@ void write_chunks(const fl_job* job, std::atomic<int64_t>* next, int64_t grain) 
                 if (p.n_vectors) locate_vectors(job, t, place);
                 direct = !p.tiled && !t.echo;
                 for (int o = 0; o < p.n_operands; ++o) direct = direct && is_direct(t.operands[o]);
+                packed = is_packed(p, t);
             }
             const int64_t start = (chunk - t.first_chunk) * FL_CHUNK;
             const int64_t n = t.numel - start < FL_CHUNK ? t.numel - start : FL_CHUNK;
-            if (n > 0) write_range(job, t, start, n, direct, s, place, buffers);
+            for (int64_t done = 0; done < n;) {
+                if (packed) done += write_packed(job, t, start + done, n - done, s);
+                // What is left: everything, one stage with a NaN, or the end of the parameter.
+                const int64_t rest = packed && n - done > FL_STAGE ? FL_STAGE : n - done;
+                if (rest > 0) write_range(job, t, start + done, rest, direct, s, place, buffers);
+                done += rest;
+            }
         }
     }
 }
@@ -265,7 +326,7 @@ void reduce_tile(const fl_job* job, const fl_tensor& t, int64_t tile, int64_t ti
         }
     }
     float* io[FL_MAX_OPERANDS];
-    fl_segment segment{0, io, s, place.col, out, col_out};
+    fl_segment segment{0, io, s, place.col, out, col_out, nullptr, nullptr};
     double* moved_col[FL_MAX_REDUCTIONS];
     for (int64_t r = 0; r < height; ++r) {
         const int64_t row = row0 + r;

@@ -48,6 +48,7 @@ struct fl_program {
     int32_t tiled;                  // some value is per row or column: segments may not cross rows
     uint32_t reads[FL_MAX_PASSES];  // operands each pass loads
     uint32_t writes;                // operands the last pass stores
+    uint32_t packable;              // operands that the packed kernel takes as 8-bit codes
     const int32_t* vector_space;
     const fl_reduction* reductions;
     int32_t n_segment, n_column;    // vectors that are one number per segment; vectors per column

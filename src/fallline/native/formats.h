@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "packed.h"
+
 #if defined(__AVX2__) || defined(__F16C__)
 #include <immintrin.h>
 #endif
@@ -65,26 +67,6 @@ static FL_INLINE bool is_finite(float value) { return (bits_of(value) & MAGNITUD
 
 // ---- Low-bit blocks. One code per byte here; int4 is packed and unpacked around these functions. ----
 
-// Adding 1.5 * 2^23 leaves the nearest integer, ties to even, in the low mantissa bits, in two's complement:
-// what torch.round gives, on every instruction set and without a conversion that could overflow.
-constexpr float ROUND_TO_INT = 12582912.0f;
-constexpr int32_t ROUNDED_ZERO = 0x4B400000;  // the bits of ROUND_TO_INT
-
-// A code is root(x) * (LEVELS / root(scale)), rounded. The roots come before the division: then nothing can
-// overflow or underflow, for any scale, and the processor can take roots while the scale is still being
-// found.
-template <bool NONNEG>
-static FL_INLINE float root_of(float magnitude) {
-  return NONNEG ? std::sqrt(std::sqrt(magnitude)) : std::sqrt(magnitude);
-}
-
-template <int LEVELS, bool NONNEG>
-static FL_INLINE float decode_one(float code, float scale) {
-  const float root = code * (1.0f / LEVELS);  // exactly 1 for the largest code, so that decodes to the scale
-  if (NONNEG) return (root * root) * (root * root) * scale;
-  return root * std::fabs(root) * scale;
-}
-
 static FL_INLINE bool contains(const uint8_t* __restrict codes, uint8_t wanted, int n) {
   uint8_t found = 0;
 #pragma omp simd reduction(| : found)
@@ -93,136 +75,35 @@ static FL_INLINE bool contains(const uint8_t* __restrict codes, uint8_t wanted, 
 }
 
 // Decodes n elements of one block. Codes are bytes; for the signed kind they are in two's complement.
-template <int LEVELS, bool NONNEG>
+template <int BITS, bool NONNEG>
 static FL_INLINE void decode_block(const uint8_t* __restrict codes, float scale, int n,
                                    float* __restrict out) {
-#ifdef __AVX2__
-  // GCC widens bytes in two steps with a lane crossing in each, which takes longer than all the arithmetic.
-  const __m256 unit = _mm256_set1_ps(1.0f / LEVELS), scales = _mm256_set1_ps(scale);
-  const int vectors = n / 8 * 8;
-  for (int i = 0; i < vectors; i += 8) {
-    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes + i));
-    const __m256i wide = NONNEG ? _mm256_cvtepu8_epi32(bytes) : _mm256_cvtepi8_epi32(bytes);
-    const __m256 root = _mm256_mul_ps(_mm256_cvtepi32_ps(wide), unit);
-    const __m256 other = NONNEG ? root : _mm256_andnot_ps(_mm256_set1_ps(-0.0f), root);
-    const __m256 square = _mm256_mul_ps(root, other);
-    const __m256 power = NONNEG ? _mm256_mul_ps(square, square) : square;
-    _mm256_storeu_ps(out + i, _mm256_mul_ps(power, scales));
-  }
-#else
-  const int vectors = 0;
-#endif
-#pragma omp simd
-  for (int i = vectors; i < n; ++i) {
+  const float unit = fl_vec::decoding_unit<NONNEG, BITS>(scale);
+  int i = 0;
+  for (; i + fl_vec::WIDTH <= n; i += fl_vec::WIDTH)
+    fl_vec::store(out + i, fl_vec::decode<NONNEG, BITS>(fl_vec::widened<NONNEG>(codes + i), unit));
+  for (; i < n; ++i) {
     const int code = NONNEG ? codes[i] : static_cast<int8_t>(codes[i]);
-    out[i] = decode_one<LEVELS, NONNEG>(static_cast<float>(code), scale);
+    out[i] = fl_vec::decode<NONNEG, BITS>(static_cast<float>(code), unit);
   }
-  // Looking for NaN codes in whole vectors of bytes is cheaper than a comparison and a blend for each
-  // element.
+  // Looking for NaN codes in vectors of bytes is cheaper than a comparison and a blend for each element.
+  constexpr int LEVELS = fl_vec::Code<NONNEG, BITS>::LEVELS;
   const uint8_t nan_code = static_cast<uint8_t>(NONNEG ? LEVELS + 1 : -LEVELS - 1);
   if (contains(codes, nan_code, n))
-    for (int i = 0; i < n; ++i) out[i] = codes[i] == nan_code ? float_of(NAN_BITS) : out[i];
+    for (i = 0; i < n; ++i) out[i] = codes[i] == nan_code ? float_of(NAN_BITS) : out[i];
 }
 
-// Largest of the values' masked bits: for non-negative floats the order of the integers is the order of the
-// values.
-static FL_INLINE uint32_t largest_bits(const float* __restrict in, uint32_t mask, int n) {
-  const int quarter = n / 4;  // four streams, since one chain of maxima is bound by its latency
-  uint32_t top = 0;
-#pragma omp simd reduction(max : top)
-  for (int i = 0; i < quarter; ++i) {
-    const uint32_t a = bits_of(in[i]) & mask, b = bits_of(in[i + quarter]) & mask;
-    const uint32_t c = bits_of(in[i + 2 * quarter]) & mask, d = bits_of(in[i + 3 * quarter]) & mask;
-    const uint32_t ab = a > b ? a : b, cd = c > d ? c : d;
-    const uint32_t all = ab > cd ? ab : cd;
-    top = all > top ? all : top;
-  }
-  for (int i = 4 * quarter; i < n; ++i) {
-    const uint32_t bits = bits_of(in[i]) & mask;
-    top = bits > top ? bits : top;
-  }
-  return top;
-}
-
-#ifdef __AVX2__
-// Codes of 8 elements, as 32-bit integers that hold the byte.
-template <bool NONNEG>
-static FL_INLINE __m256i codes_of_8(const float* in, __m256 factor) {
-  const __m256 value = _mm256_loadu_ps(in), sign = _mm256_set1_ps(-0.0f);
-  __m256 root = _mm256_sqrt_ps(NONNEG ? value : _mm256_andnot_ps(sign, value));
-  if (NONNEG) root = _mm256_sqrt_ps(root);
-  root = _mm256_mul_ps(root, factor);
-  if (!NONNEG) root = _mm256_or_ps(root, _mm256_and_ps(value, sign));
-  __m256i code = _mm256_castps_si256(_mm256_add_ps(root, _mm256_set1_ps(ROUND_TO_INT)));
-  if (NONNEG) {
-    const __m256i positive = _mm256_cmpgt_epi32(_mm256_castps_si256(value), _mm256_setzero_si256());
-    code = _mm256_max_epi32(code, _mm256_sub_epi32(_mm256_set1_epi32(ROUNDED_ZERO), positive));
-  }
-  return _mm256_and_si256(code, _mm256_set1_epi32(255));
-}
-#endif
-
-// Codes of finite values; the nonneg kind expects no negative ones. factor is LEVELS / root(scale).
-template <bool NONNEG>
-static FL_INLINE void write_codes(const float* __restrict in, float factor, int n,
-                                  uint8_t* __restrict codes) {
-#ifdef __AVX2__
-  // The same operations as below, which GCC vectorises too, but it crosses lanes three times to narrow 32
-  // codes.
-  const __m256 factors = _mm256_set1_ps(factor);
-  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-  const int vectors = n / 32 * 32;
-  for (int i = 0; i < vectors; i += 32) {
-    const __m256i a = codes_of_8<NONNEG>(in + i, factors), b = codes_of_8<NONNEG>(in + i + 8, factors);
-    const __m256i c = codes_of_8<NONNEG>(in + i + 16, factors), d = codes_of_8<NONNEG>(in + i + 24, factors);
-    const __m256i bytes = _mm256_packus_epi16(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(codes + i), _mm256_permutevar8x32_epi32(bytes, order));
-  }
-#else
-  const int vectors = 0;
-#endif
-  if (NONNEG) {
-#pragma omp simd
-    for (int i = vectors; i < n; ++i) {
-      const int32_t code = static_cast<int32_t>(bits_of(root_of<true>(in[i]) * factor + ROUND_TO_INT));
-      // What is not zero stays so: a second moment of zero would divide the next update by eps alone.
-      const int32_t least = ROUNDED_ZERO + (static_cast<int32_t>(bits_of(in[i])) > 0 ? 1 : 0);
-      codes[i] = static_cast<uint8_t>(code > least ? code : least);
-    }
-  } else {
-#pragma omp simd
-    for (int i = vectors; i < n; ++i) {
-      const uint32_t bits = bits_of(in[i]);
-      const float root = root_of<false>(float_of(bits & MAGNITUDE)) * factor;
-      codes[i] = static_cast<uint8_t>(bits_of(float_of(bits_of(root) | (bits & SIGN)) + ROUND_TO_INT));
-    }
-  }
-}
-
-// Blocks with non-finite or, of the nonneg kind, negative elements; out of line to keep the common path
-// small.
-template <int LEVELS, bool NONNEG>
-static FL_OUTLINE float encode_rare_block(const float* __restrict in, int n, uint8_t* __restrict codes) {
-  float clean[I8_BLOCK];
-  for (int i = 0; i < n; ++i) clean[i] = is_finite(in[i]) && !(NONNEG && in[i] <= 0.0f) ? in[i] : 0.0f;
-  const float scale = float_of(largest_bits(clean, MAGNITUDE, n));
-  write_codes<NONNEG>(clean, scale > 0.0f ? LEVELS / root_of<NONNEG>(scale) : 0.0f, n, codes);
-  const uint8_t nan_code = static_cast<uint8_t>(NONNEG ? LEVELS + 1 : -LEVELS - 1);
-  for (int i = 0; i < n; ++i) codes[i] = is_finite(in[i]) ? codes[i] : nan_code;
-  return scale;
-}
-
-// Encodes the n elements of one block; returns its scale. The signed kind's codes are bytes in two's
-// complement.
-template <int LEVELS, bool NONNEG>
+// Encodes the n elements of one block; returns its scale.
+template <int BITS, bool NONNEG>
 static FL_INLINE float encode_block(const float* __restrict in, int n, uint8_t* __restrict codes) {
-  // With the sign bit in the comparison, one test finds negative values of the nonneg kind and non-finite
-  // ones.
-  const uint32_t bits = largest_bits(in, NONNEG ? ~0u : MAGNITUDE, n);
-  if (bits >= INF_BITS) return encode_rare_block<LEVELS, NONNEG>(in, n, codes);
-  const float scale = float_of(bits);
-  write_codes<NONNEG>(in, bits > 0 ? LEVELS / root_of<NONNEG>(scale) : 0.0f, n, codes);
-  return scale;
+  fl_vec::vu tops[4] = {};  // four, since one chain of maxima is bound by its latency
+  int i = 0;
+  for (; i + 4 * fl_vec::WIDTH <= n; i += 4 * fl_vec::WIDTH)
+    for (int k = 0; k < 4; ++k)
+      tops[k] = fl_vec::larger(tops[k], fl_vec::magnitude<NONNEG>(fl_vec::load(in + i + k * fl_vec::WIDTH)));
+  uint32_t top = fl_vec::largest(fl_vec::larger(fl_vec::larger(tops[0], tops[1]), fl_vec::larger(tops[2], tops[3])));
+  for (; i < n; ++i) top = fl_vec::larger(top, fl_vec::magnitude<NONNEG>(in[i]));
+  return fl_vec::encode<NONNEG, BITS>(in, top, codes, n);
 }
 
 // How many of the n elements from start on lie in the block of the first one.
@@ -235,22 +116,20 @@ static FL_INLINE int count_in_block(int64_t start, int64_t n, int block) {
 
 template <bool NONNEG>
 static inline void load_i8(const uint8_t* codes, const float* scale, int64_t start, int64_t n, float* out) {
-  constexpr int LEVELS = NONNEG ? 254 : 127;
   while (n > 0) {
     const int count = count_in_block(start, n, I8_BLOCK);
     const float block_scale = scale[start / I8_BLOCK];
-    if (count == I8_BLOCK) decode_block<LEVELS, NONNEG>(codes + start, block_scale, I8_BLOCK, out);
-    else decode_block<LEVELS, NONNEG>(codes + start, block_scale, count, out);
+    if (count == I8_BLOCK) decode_block<8, NONNEG>(codes + start, block_scale, I8_BLOCK, out);
+    else decode_block<8, NONNEG>(codes + start, block_scale, count, out);
     start += count, n -= count, out += count;
   }
 }
 
 template <bool NONNEG>
 static inline void store_i8(uint8_t* codes, float* scale, int64_t start, int64_t n, const float* in) {
-  constexpr int LEVELS = NONNEG ? 254 : 127;
   for (; n >= I8_BLOCK; start += I8_BLOCK, n -= I8_BLOCK, in += I8_BLOCK)
-    scale[start / I8_BLOCK] = encode_block<LEVELS, NONNEG>(in, I8_BLOCK, codes + start);
-  if (n > 0) scale[start / I8_BLOCK] = encode_block<LEVELS, NONNEG>(in, static_cast<int>(n), codes + start);
+    scale[start / I8_BLOCK] = encode_block<8, NONNEG>(in, I8_BLOCK, codes + start);
+  if (n > 0) scale[start / I8_BLOCK] = encode_block<8, NONNEG>(in, static_cast<int>(n), codes + start);
 }
 
 // ---- int4: two codes per byte, the first one in the low half. ----
@@ -274,18 +153,17 @@ static FL_INLINE void pack(const uint8_t* __restrict codes, int pairs, uint8_t* 
 
 template <bool NONNEG>
 static inline void load_i4(const uint8_t* packed, const float* scale, int64_t start, int64_t n, float* out) {
-  constexpr int LEVELS = NONNEG ? 14 : 7;
   uint8_t codes[I4_BLOCK];
   while (n > 0) {
     const int count = count_in_block(start, n, I4_BLOCK), odd = static_cast<int>(start & 1);
     const float block_scale = scale[start / I4_BLOCK];
     if (count == I4_BLOCK) {
       unpack<NONNEG>(packed + start / 2, I4_BLOCK / 2, codes);
-      decode_block<LEVELS, NONNEG>(codes, block_scale, I4_BLOCK, out);
+      decode_block<4, NONNEG>(codes, block_scale, I4_BLOCK, out);
     } else {
       const int pairs = (odd + count + 1) / 2;  // at most 64; said once more, or GCC warns of an overflow
       unpack<NONNEG>(packed + start / 2, pairs < I4_BLOCK / 2 ? pairs : I4_BLOCK / 2, codes);
-      decode_block<LEVELS, NONNEG>(codes + odd, block_scale, count, out);
+      decode_block<4, NONNEG>(codes + odd, block_scale, count, out);
     }
     start += count, n -= count, out += count;
   }
@@ -293,14 +171,13 @@ static inline void load_i4(const uint8_t* packed, const float* scale, int64_t st
 
 template <bool NONNEG>
 static inline void store_i4(uint8_t* packed, float* scale, int64_t start, int64_t n, const float* in) {
-  constexpr int LEVELS = NONNEG ? 14 : 7;
   uint8_t codes[I4_BLOCK];
   for (; n >= I4_BLOCK; start += I4_BLOCK, n -= I4_BLOCK, in += I4_BLOCK) {
-    scale[start / I4_BLOCK] = encode_block<LEVELS, NONNEG>(in, I4_BLOCK, codes);
+    scale[start / I4_BLOCK] = encode_block<4, NONNEG>(in, I4_BLOCK, codes);
     pack(codes, I4_BLOCK / 2, packed + start / 2);
   }
   if (n > 0) {
-    scale[start / I4_BLOCK] = encode_block<LEVELS, NONNEG>(in, static_cast<int>(n), codes);
+    scale[start / I4_BLOCK] = encode_block<4, NONNEG>(in, static_cast<int>(n), codes);
     if (n & 1) codes[n] = 0;  // the unused half of the last byte
     pack(codes, static_cast<int>(n + 1) / 2, packed + start / 2);
   }
@@ -317,10 +194,10 @@ static FL_INLINE uint16_t bf16_nearest(float value) {
 
 static FL_INLINE float bf16_value(uint16_t half) { return float_of(static_cast<uint32_t>(half) << 16); }
 
-constexpr uint32_t F16_REBIAS = 112u << 23;            // from the exponent bias 15 to 127
-constexpr uint32_t F16_LEAST_NORMAL = 0x38800000u;     // 2^-14
-constexpr uint32_t F16_LARGEST = 0x477FE000u;          // 65504
-constexpr uint32_t F16_TO_INFINITY = 0x477FF000u;      // 65520, the midpoint to what would be the next value
+constexpr uint32_t F16_REBIAS = 112u << 23;         // from the exponent bias 15 to 127
+constexpr uint32_t F16_LEAST_NORMAL = 0x38800000u;  // 2^-14
+constexpr uint32_t F16_LARGEST = 0x477FE000u;       // 65504
+constexpr uint32_t F16_TO_INFINITY = 0x477FF000u;   // 65520, the midpoint to what would be the next value
 
 static FL_INLINE uint16_t f16_nearest(float value) {
   const uint32_t bits = bits_of(value), magnitude = bits & MAGNITUDE;
@@ -335,8 +212,7 @@ static FL_INLINE uint16_t f16_nearest(float value) {
 
 static FL_INLINE float f16_value(uint16_t half) {
   const uint32_t magnitude = static_cast<uint32_t>(half & 0x7FFF) << 13;
-  // A subnormal half, with the exponent field of 2^-14 put on, is 2^-14 plus its value; no float subnormals
-  // needed.
+  // A subnormal half with the exponent field of 2^-14 put on is 2^-14 plus its value.
   const uint32_t subnormal = bits_of(float_of(magnitude + F16_LEAST_NORMAL) - float_of(F16_LEAST_NORMAL));
   const uint32_t finite = magnitude < (0x400u << 13) ? subnormal : magnitude + F16_REBIAS;
   const uint32_t special = magnitude > (0x7C00u << 13) ? magnitude | NAN_BITS : INF_BITS;
@@ -395,8 +271,7 @@ static FL_INLINE uint16_t bf16_stochastic(float value, uint32_t random) {
 static FL_INLINE uint16_t f16_stochastic(float value, uint32_t random) {
   const uint32_t bits = bits_of(value), magnitude = bits & MAGNITUDE;
   const uint32_t normal = (magnitude - F16_REBIAS + (random >> 3)) >> 13;
-  // 16 bits below the spacing 2^-24 of subnormal halves; the other lanes get 0, a conversion must not
-  // overflow
+  // 16 bits below the spacing 2^-24 of subnormal halves; 0 for the others, a conversion must not overflow.
   const float small = magnitude < F16_LEAST_NORMAL ? float_of(magnitude) : 0.0f;
   const uint32_t subnormal = (static_cast<uint32_t>(static_cast<int32_t>(small * 0x1p40f)) + random) >> 16;
   return static_cast<uint16_t>((magnitude < F16_LEAST_NORMAL ? subnormal : normal) | (bits >> 31 << 15));
@@ -412,8 +287,7 @@ static FL_INLINE void round_group(const float* __restrict in, const uint32_t* __
     top = magnitude > top ? magnitude : top;
     out[i] = BRAIN ? bf16_stochastic(in[i], random[i]) : f16_stochastic(in[i], random[i]);
   }
-  // Beyond the largest finite number, which is rare, to nearest: whether that becomes infinite is no matter
-  // of luck.
+  // Beyond the largest finite number, which is rare, to nearest: infinity is no matter of luck.
   const uint32_t largest = BRAIN ? BF16_LARGEST : F16_LARGEST;
   if (static_cast<uint32_t>(top) > largest)
     for (int i = 0; i < n; ++i)

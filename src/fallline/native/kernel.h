@@ -17,6 +17,9 @@ struct fl_segment {
     const float* const* col;   // values per column, at the segment's first column
     double* out;               // reductions to one value per segment; the kernel accumulates
     double* const* col_out;    // reductions per column; the kernel accumulates
+    // Only for kernels on 8-bit states, whose segments are whole blocks: by operand, null where it is no code.
+    uint8_t* const* codes;
+    float* const* scales;
 };
 
 // Between passes: scalars and small arrays of one parameter.
@@ -50,6 +53,13 @@ static inline double exp(double a) { return std::exp(a); }
 static inline double log(double a) { return std::log(a); }
 static inline double tanh(double a) { return std::tanh(a); }
 static inline double pow(double a, double b) { return std::pow(a, b); }
+
+static inline float select(bool condition, float a, float b) { return condition ? a : b; }
+static inline double select(bool condition, double a, double b) { return condition ? a : b; }
+static inline bool negate(bool condition) { return !condition; }
+static inline double select(bool condition, double a, float b) { return condition ? a : b; }
+static inline double select(bool condition, float a, double b) { return condition ? a : b; }
+static inline float number(bool condition) { return condition ? 1.0f : 0.0f; }
 
 template <class To, class From>
 static inline To bits(From value) {
@@ -179,4 +189,5 @@ struct fl_entry {
     const char* name;
     fl_stage stages[FL_MAX_PASSES];
     fl_kernel passes[FL_MAX_PASSES];
+    fl_kernel packed;  // the last pass with 8-bit states, or null
 };

@@ -5,39 +5,53 @@
 #define FL_NAME(isa) FL_NAME_(isa)
 #define FL_NS FL_NAME(FL_ISA)
 
+#include <cstring>
+
 #include "engine.h"
 
 namespace FL_NS {
 namespace {
 
+// A cache line of floats; compilers make of it whatever registers the instruction set has.
+typedef float line __attribute__((vector_size(64)));
+
+inline line load(const float* from) {
+    line value;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+}
+
 // READS streams are read, the first WRITES of them written back in place.
 template <int READS, int WRITES>
 void sweep(float* const* streams, int64_t begin, int64_t end, int64_t ahead) {
-    float* __restrict s[READS];
+    float* s[READS];
     for (int k = 0; k < READS; ++k) s[k] = streams[k];
-    float sink = 0.0f;
-    for (int64_t i = begin; i < end; i += 64) {
-        const int64_t n = end - i < 64 ? end - i : 64;
+    line sink = {};
+    int64_t i = begin;
+    for (; i + 64 <= end; i += 64) {
         if (ahead)
             for (int k = 0; k < READS; ++k)
-                for (int line = 0; line < 4; ++line) __builtin_prefetch(s[k] + i + ahead + 16 * line, k < WRITES, 3);
-        float sum[64];
-#pragma omp simd
-        for (int64_t j = 0; j < n; ++j) {
-            float total = 0.0f;
-            for (int k = 0; k < READS; ++k) total += s[k][i + j];
-            sum[j] = total;
+                for (int at = 0; at < 64; at += 16) __builtin_prefetch(s[k] + i + ahead + at, k < WRITES, 3);
+        for (int at = 0; at < 64; at += 16) {
+            line sum = load(s[0] + i + at);
+            for (int k = 1; k < READS; ++k) sum += load(s[k] + i + at);
+            for (int k = 0; k < WRITES; ++k) std::memcpy(s[k] + i + at, &sum, sizeof sum);
+            if (WRITES == 0) sink += sum;
         }
-        for (int k = 0; k < WRITES; ++k) {
-#pragma omp simd
-            for (int64_t j = 0; j < n; ++j) s[k][i + j] = sum[j];
+    }
+    float rest = 0.0f;
+    for (; i < end; ++i) {
+        float sum = 0.0f;
+        for (int k = 0; k < READS; ++k) sum += s[k][i];
+        for (int k = 0; k < WRITES; ++k) s[k][i] = sum;
+        rest += sum;
+    }
+    // The compiler would leave out reads whose sum nobody uses.
+    if (WRITES == 0)
+        for (int k = 0; k < 16; ++k) {
+            volatile float keep = sink[k] + rest;
+            (void)keep;
         }
-        if (WRITES == 0) sink += sum[0];
-    }
-    if (WRITES == 0) {
-        volatile float keep = sink;
-        (void)keep;
-    }
 }
 
 using Sweep = void (*)(float* const*, int64_t, int64_t, int64_t);

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
-from fallline.formats import rounding_key
 from fallline.lower.batch import HALF, StepNumbers
+from fallline.lower.together import Late, together
 from fallline.optim import checkpoint, gradients
 from fallline.optim.choose import choose_lowering
 from fallline.optim.layout import check_parameter
@@ -21,6 +24,7 @@ from fallline.optim.options import (
     check_options,
 )
 from fallline.optim.plan import Bucket, Member, Plan
+from fallline.optim.scalars import GroupClasses, Rows, ScalarWrite
 from fallline.optim.states import (
     MASTER,
     STEP,
@@ -65,6 +69,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         self.skip_nonfinite: bool = own["skip_nonfinite"]
         self.grad_norm: Tensor | None = None
         self._plan: Plan | None = None
+        self._classes = GroupClasses(self.description)
         defaults = {**values, **self.description.torch_group}
         self._check_group(defaults)
         super().__init__(params, defaults)
@@ -90,7 +95,9 @@ class RuleOptimizer(torch.optim.Optimizer):
             self.param_groups.pop()
             raise
         for name, state in self.description.rule.states.items():
-            if state.shape in ("group", "optimizer"):
+            if state.shape == "optimizer" and len(self.param_groups) > 1:
+                group[name] = self.param_groups[0][name]
+            elif state.shape in ("group", "optimizer"):
                 group.setdefault(name, float(self._initial(state, group)))
         if self.description.rule.counts == "group":
             group.setdefault(STEP, 0)
@@ -116,7 +123,8 @@ class RuleOptimizer(torch.optim.Optimizer):
 
     def _initial(self, state: State, group: Mapping[str, Any]) -> float:
         if isinstance(state.init, str):
-            return float(self.description.expand(self._hypers(group))[state.init]) if state.init != "param" else 0.0
+            values = self.description.expand(self._hypers(group))
+            return float(values[state.init]) if state.init in values else 0.0  # "param" and "grad" are no numbers
         return state.init
 
     def _hypers(self, group: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,7 +164,8 @@ class RuleOptimizer(torch.optim.Optimizer):
         """What a group's specialisation, lowering and formats follow from."""
         if type(self)._setting_names is None:
             rule = self.description.rule
-            derived = [a for f in rule.derive.values() for a in f.__code__.co_varnames[: f.__code__.co_argcount]]
+            spelled = {part: alias for alias, parts in rule.aliases.items() for part in parts}
+            derived = [spelled.get(a, a) for names in rule.derived_from.values() for a in names if a != "ndim"]
             statics = [n for n in rule.statics if n not in rule.derive]
             options = ("maximize", "foreach", "fused", "compiled", "stochastic_rounding")
             type(self)._setting_names = itemgetter(*dict.fromkeys((*statics, *derived, *options)))
@@ -237,7 +246,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         """Makes counters and scalar states of all parameters views of one flat tensor each: a thousand
         0-d tensors cost more to advance than a kernel takes."""
         names = [STEP, *(n for n, s in self.description.rule.states.items() if s.shape == "scalar")]
-        self._flat: dict[str, Tensor] = {}
+        self._flat: dict[str, np.ndarray] = {}
         for name in names:
             flat = torch.zeros(count, dtype=torch.float32 if name == STEP else torch.float64)
             for member in members:
@@ -245,13 +254,27 @@ class RuleOptimizer(torch.optim.Optimizer):
                 if name in entry:
                     flat[member.number] = float(entry[name])
                     dict.__setitem__(entry, name, flat[member.number])
-            self._flat[name] = flat
+            # numpy's view of the same memory: its operations start faster than torch's.
+            self._flat[name] = flat.numpy()
 
     # ------------------------------------------------------------------ step
 
-    @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step.  ``closure`` reevaluates the model and returns the loss, as in torch."""
+        if torch.compiler.is_dynamo_compiling() or _frame_callback() is not None:
+            return _untraced_step(self, closure)
+        if torch.autograd._profiler_enabled() or _has_hooks(self):
+            return _hooked_step(self, closure) if closure is not None else _hooked_step(self)
+        return self._step(closure)
+
+    # torch would wrap step() to run hooks and to open a profiler range, which costs more than the step of a small
+    # model; here that happens only when there is a hook or a profiler.
+    step.hooked = True  # type: ignore[attr-defined]
+    # Kernels on raw pointers cannot be traced: the flag asks torch.compile for a graph break here, and
+    # _untraced_step keeps it away from every function below.
+    step._torchdynamo_disable = True  # type: ignore[attr-defined]
+
+    def _step(self, closure: Callable[[], Any] | None) -> Any:
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -260,6 +283,15 @@ class RuleOptimizer(torch.optim.Optimizer):
         if found_inf is not None and float(found_inf) != 0.0:
             return loss
         plan = self._current_plan()
+        sparse = self._bind(plan)
+        factor = gradients.factor(self, plan.buckets, [g for _, _, g in sparse])
+        if factor is None:
+            return loss
+        self._run(plan, factor, sparse)
+        return loss
+
+    def _bind(self, plan: Plan) -> list[tuple[Bucket, int, Tensor]]:
+        """Takes this step's gradients; returns the sparse ones, which take a way of their own."""
         sparse: list[tuple[Bucket, int, Tensor]] = []
         for bucket in plan.buckets:
             grads = [p.grad for p in bucket.params]
@@ -271,70 +303,77 @@ class RuleOptimizer(torch.optim.Optimizer):
                         grad = None
                     checked.append(gradients.check(bucket, i, grad))
                 bucket.bind(checked)
-        factor = gradients.factor(self, plan.buckets, [g for _, _, g in sparse])
-        if factor is None:
-            return loss
-        self._run(plan, factor, sparse)
-        return loss
-
-    # Kernels on raw pointers cannot be traced; the flag asks torch.compile for a graph break here.
-    step._torchdynamo_disable = True  # type: ignore[attr-defined]
+        return sparse
 
     def _run(self, plan: Plan, factor: float, sparse: Sequence[tuple[Bucket, int, Tensor]]) -> None:
-        steps = self._flat[STEP].tolist()
-        classes, class_of_group = self._group_classes()
-        writes: list[tuple[Any, str, float]] = []
-        present: list[int] = []
-        complete = True
-        for bucket in plan.buckets:
-            active = range(len(bucket.grads))
-            missing = [i for i, g in enumerate(bucket.grads) if g is None]
-            if missing:
-                complete = False
-                gone = set(missing)
-                active = [i for i in active if i not in gone]  # type: ignore[assignment]
-            if not active:
-                continue
-            numbers = self._numbers(bucket, active, steps, classes, class_of_group, writes)
-            numbers.grad_factor = -factor if bucket.maximize else factor
-            self._launch(bucket, active, numbers, writes)
-            present.extend(bucket.numbers if not missing else (bucket.numbers[i] for i in active))
+        rows = Rows(self._classes, self.param_groups, self._flat)
+        present = self._run_buckets(plan.buckets, rows, factor)
         for bucket, i, grad in sparse:
-            complete = False
-            numbers = self._numbers(bucket, [i], steps, classes, class_of_group, writes)
+            numbers = rows.of(bucket, [i])
             numbers.grad_factor = -factor if bucket.maximize else factor
             gradients.run_sparse(bucket, i, grad, numbers)
             present.append(bucket.numbers[i])
-        self._advance(plan, present, complete and not plan.waiting, writes)
+        self._advance(plan, present, rows.writes)
 
-    def _launch(
-        self, bucket: Bucket, active: Sequence[int], numbers: StepNumbers, writes: list[tuple[Any, str, float]]
-    ) -> None:
+    def _run_buckets(self, buckets: Sequence[Bucket], rows: Rows, factor: float) -> list[int]:
+        """Runs what takes part in this step; returns the numbers of these parameters."""
+        taking_part = [(b, range(len(b.items)) if b.complete else b.present()) for b in buckets]
+        taking_part = [(bucket, active) for bucket, active in taking_part if active]
+        coupled = any(bucket.program.couples_parameters for bucket, _ in taking_part)
+        if coupled:
+            rows.total = sum(bucket.items[i].numel for bucket, active in taking_part for i in active)
+        numbered = []
+        for bucket, active in taking_part:
+            numbers = rows.of(bucket, active)
+            numbers.grad_factor = -factor if bucket.maximize else factor
+            numbered.append((bucket, numbers))
+        if coupled and len(numbered) > 1:
+            with torch.no_grad():
+                lates = together([b.program for b, _ in numbered], [b.passes(numbers) for b, numbers in numbered])
+        else:
+            lates = [self._launch(bucket, numbers) for bucket, numbers in numbered]
+        present: list[int] = []
+        for (bucket, active), late in zip(taking_part, lates, strict=True):
+            for name, values in late.items():
+                for i in active:
+                    rows.note(bucket, i, name, values[i])
+            present.extend(bucket.numbers if bucket.complete else [bucket.numbers[i] for i in active])
+        return present
+
+    def run_entry(self, name: str) -> None:
+        """Runs a further entry point of the rule (``train``, ``update_hessian``) over every parameter that has
+        states; one that uses gradients, over those that have one."""
+        plan = self._current_plan()
+        programs = [
+            self.description.rule.program(dataclasses.replace(bucket.program.trace, entry=name))
+            for bucket in plan.buckets
+        ]
+        factor: float | None = 1.0
+        if any(program.uses_gradient for program in programs):
+            if self._bind(plan):
+                raise TypeError(f"{name}() does not take sparse gradients")
+            factor = gradients.factor(self, plan.buckets, ())
+        if factor is None:
+            return
+        rows = Rows(self._classes, self.param_groups, self._flat)
+        buckets = [bucket.companion(program) for bucket, program in zip(plan.buckets, programs, strict=True)]
+        present = set(self._run_buckets(buckets, rows, factor))
+        if any(program.param in program.writes for program in programs):
+            changed = [m.param for bucket in plan.buckets for m in bucket.members if m.number in present]
+            torch.autograd.graph.increment_version(changed)
+        self._write_scalars(rows.writes)
+
+    def _launch(self, bucket: Bucket, numbers: StepNumbers) -> Late:
         if torch.autograd._profiler_enabled():
             with torch.profiler.record_function(f"fallline::{bucket.program.name}"):
-                late = bucket.run(numbers)
-        else:
-            late = bucket.run(numbers)
-        for name, values in late.items():
-            shape = bucket.program.states[name].shape
-            for i in active:
-                self._note(writes, bucket, i, name, shape, values[i])
+                return bucket.run(numbers)
+        return bucket.run(numbers)
 
-    def _note(
-        self, writes: list[tuple[Any, str, float]], bucket: Bucket, i: int, name: str, shape: Any, value: float
-    ) -> None:
-        """Scalar states are written when all buckets have read them."""
-        if shape == "scalar":
-            writes.append((bucket.numbers[i], name, value))
-        elif shape == "group":
-            writes.append((self.param_groups[bucket.groups[i]], name, value))
-        else:
-            writes.extend((group, name, value) for group in self.param_groups)
-
-    def _advance(self, plan: Plan, present: list[int], everyone: bool, writes: list[tuple[Any, str, float]]) -> None:
+    def _advance(self, plan: Plan, present: list[int], writes: Sequence[ScalarWrite]) -> None:
+        """Counts the step, and tells autograd that the parameters have changed."""
         flat = self._flat[STEP]
-        if everyone:
-            flat.add_(1.0)
+        if len(present) == len(plan.ids):
+            flat += 1.0
             torch.autograd.graph.increment_version(plan.params)
         elif present:
             flat[present] += 1.0
@@ -342,97 +381,17 @@ class RuleOptimizer(torch.optim.Optimizer):
             stepped = [m.param for b in plan.buckets for m in b.members if m.number in chosen]
             torch.autograd.graph.increment_version(stepped)
         if self.description.rule.counts == "group":
-            owners = {id(p): g for g in self.param_groups for p in g["params"]}
-            for group in {id(owners[i]): owners[i] for i in (plan.ids[n] for n in present)}.values():
-                group[STEP] += 1
+            chosen = set(present)
+            for g in {m.group for b in plan.buckets for m in b.members if m.number in chosen}:
+                self.param_groups[g][STEP] += 1
+        self._write_scalars(writes)
+
+    def _write_scalars(self, writes: Sequence[ScalarWrite]) -> None:
         for target, name, value in writes:
             if isinstance(target, int):
                 self._flat[name][target] = value
             else:
                 target[name] = value
-
-    # ------------------------------------------------------------------ scalars
-
-    def _group_classes(self) -> tuple[list[dict[str, Any]], list[int]]:
-        """Groups with equal hyperparameters are one class: they share rows of scalars."""
-        names = [n for n in self.description.defaults if n not in GROUP_OPTIONS]
-        scalars = [n for n, s in self.description.rule.states.items() if s.shape in ("group", "optimizer")]
-        if self.description.rule.counts == "group":
-            scalars.append(STEP)
-        known: dict[tuple[Any, ...], int] = {}
-        classes: list[dict[str, Any]] = []
-        class_of_group: list[int] = []
-        for group in self.param_groups:
-            key = tuple(_hashable(group[name]) for name in (*names, *scalars))
-            index = known.get(key)
-            if index is None:
-                index = known[key] = len(classes)
-                values = dict(zip((*names, *scalars), key, strict=True))
-                self.description.check({n: values[n] for n in names})
-                expanded = self.description.expand(values)
-                if self.description.rule.counts == "group":
-                    expanded[STEP] += 1
-                classes.append(expanded)
-            class_of_group.append(index)
-        return classes, class_of_group
-
-    def _numbers(
-        self,
-        bucket: Bucket,
-        active: Sequence[int],
-        steps: list[float],
-        classes: list[dict[str, Any]],
-        class_of_group: list[int],
-        writes: list[tuple[Any, str, float]],
-    ) -> StepNumbers:
-        """Rows of scalars, one per set of equal values."""
-        program = bucket.program
-        per_param = [n for n in program.host_inputs if n in self._flat and n != STEP]
-        by_group = self.description.rule.counts == "group"
-        rows: list[tuple[float, ...]] = []
-        row_of = [0] * len(bucket.items)
-        known: dict[tuple[Any, ...], int] = {}
-        scalars = {name: self._flat[name].tolist() for name in per_param}
-        for i in active:
-            number = bucket.numbers[i]
-            which = class_of_group[bucket.groups[i]]
-            facts = bucket.facts[i] if bucket.facts else None
-            own = tuple(scalars[name][number] for name in per_param)
-            key = (which, steps[number], own, tuple(facts.values()) if facts else None)
-            row = known.get(key)
-            if row is None:
-                values = dict(classes[which])
-                if not by_group:
-                    values[STEP] = steps[number] + 1.0
-                values["first"] = steps[number] == 0.0
-                values.update(zip(per_param, own, strict=True))
-                if facts:
-                    values.update(facts)
-                    if "total" in program.host_inputs:
-                        values["total"] = sum(bucket.items[j].numel for j in active)
-                computed, host_writes = program.host(*(values[name] for name in program.host_inputs))
-                row = known[key] = len(rows)
-                rows.append(computed)
-                written = dict(zip(program.host_writes, host_writes, strict=True))
-                known[(row,)] = written  # type: ignore[assignment]
-            row_of[i] = row
-            for name, value in known[(row,)].items():  # type: ignore[attr-defined]
-                self._note(writes, bucket, i, name, program.states[name].shape, value)
-        return StepNumbers(rows, row_of, keys=self._keys(bucket, steps))
-
-    def _keys(self, bucket: Bucket, steps: list[float]) -> list[dict[int, int]] | None:
-        if not any(item.rounds_at_random for item in bucket.items):
-            return None
-        return [
-            {
-                operand.slot: rounding_key(
-                    self.param_groups[g]["rounding_seed"], int(steps[item.number]) + 1, item.number, operand.slot
-                )
-                for operand in item.operands
-                if operand.stochastic
-            }
-            for item, g in zip(bucket.items, bucket.groups, strict=True)
-        ]
 
     # ------------------------------------------------------------------ checkpoints and copies
 
@@ -448,6 +407,7 @@ class RuleOptimizer(torch.optim.Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
+        self._classes = GroupClasses(self.description)
         self._adopt_states()
 
     # ------------------------------------------------------------------ saying what runs
@@ -468,11 +428,25 @@ class RuleOptimizer(torch.optim.Optimizer):
         return "\n".join(lines)
 
 
-def _hashable(value: Any) -> Any:
-    """A hyperparameter as plain numbers: tensors are read here, once per step."""
-    if isinstance(value, Tensor):
-        return float(value)
-    if isinstance(value, (tuple, list)):
-        return tuple(_hashable(v) for v in value)
-    return value
+def _has_hooks(optimizer: RuleOptimizer) -> bool:
+    return bool(
+        optimizer._optimizer_step_pre_hooks
+        or optimizer._optimizer_step_post_hooks
+        or _global_optimizer_pre_hooks
+        or _global_optimizer_post_hooks
+    )
 
+
+def _plain_step(optimizer: RuleOptimizer, closure: Callable[[], Any] | None = None) -> Any:
+    return optimizer._step(closure)
+
+
+_hooked_step = torch.optim.Optimizer.profile_hook_step(_plain_step)
+
+# Not None while torch.compile watches this thread's calls; asking costs far less than always switching it off.
+_frame_callback = torch._C._dynamo.eval_frame.get_eval_frame_callback
+
+
+@torch._disable_dynamo
+def _untraced_step(optimizer: RuleOptimizer, closure: Callable[[], Any] | None) -> Any:
+    return optimizer.step(closure) if closure is not None else optimizer.step()

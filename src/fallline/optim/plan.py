@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from fallline.lower.batch import Item, StepNumbers, shape_facts
-from fallline.lower.compiled import run_compiled
-from fallline.lower.eager import Late, run_eager
-from fallline.lower.foreach import run_foreach
+from fallline.lower.compiled import compiled_passes
+from fallline.lower.eager import eager_passes
+from fallline.lower.foreach import foreach_passes
 from fallline.lower.native.kernels import kernel
 from fallline.lower.native.launch import Launch
+from fallline.lower.together import Late, Passes, alone
 from fallline.optim.choose import Choice
 from fallline.rules.program import Program
 
-PYTHON_LOWERINGS: dict[str, Callable[..., Late]] = {
-    "eager": run_eager,
-    "foreach": run_foreach,
-    "compiled": run_compiled,
+PYTHON_PASSES: dict[str, Callable[..., Passes]] = {
+    "eager": eager_passes,
+    "foreach": foreach_passes,
+    "compiled": compiled_passes,
 }
 
 
@@ -50,7 +53,16 @@ class Bucket:
         self.launch: Launch | None = None
         if choice.lowering.startswith("native"):
             self.launch = Launch(kernel(program), self.items, each=choice.lowering == "native each")
-        self.grads: Sequence[Tensor | None] = ()
+        self.grads: Sequence[Tensor | None] = [None] * len(self.items)
+        self.complete = False
+        """Whether every parameter has a gradient in this step."""
+        self.zeros = [0] * len(self.items)
+        self.rounds_at_random = any(item.rounds_at_random for item in self.items)
+        states = program.states
+        self.scalar_inputs = [n for n in program.host_inputs if n in states and states[n].shape == "scalar"]
+        self.pick: Callable[[list[float]], Sequence[float]] = (
+            itemgetter(*self.numbers) if len(self.numbers) > 1 else lambda steps: (steps[self.numbers[0]],)
+        )
         wants = set(program.host_inputs)
         self.facts = [shape_facts(m.item.shape, m.item.dtype) for m in members] if wants & FACT_NAMES else None
         self.companions: dict[Program, Bucket] = {}
@@ -59,19 +71,32 @@ class Bucket:
         """Takes the gradients if all are there and as described; nothing happened if not."""
         if self.has_views or self.launch is None or not self.launch.bind_all(grads):
             return False
-        self.grads = grads
+        self.grads, self.complete = grads, True
         return True
 
     def bind(self, grads: Sequence[Tensor | None]) -> None:
         """Takes gradients that were checked one by one."""
-        self.grads = grads
+        self.grads, self.complete = grads, all(g is not None for g in grads)
         if self.launch is not None:
             self.launch.bind_each(grads)
+
+    def present(self) -> list[int]:
+        """The parameters that have a gradient in this step; all of them if the program uses none."""
+        if not self.program.uses_gradient:
+            return list(range(len(self.items)))
+        return [i for i, grad in enumerate(self.grads) if grad is not None]
 
     def run(self, numbers: StepNumbers) -> Late:
         if self.launch is not None:
             return self.launch.run(numbers)
-        return PYTHON_LOWERINGS[self.choice.lowering](self.program, self.items, self.grads, numbers)
+        with torch.no_grad():
+            return alone(self.passes(numbers))
+
+    def passes(self, numbers: StepNumbers) -> Passes:
+        """The same pass by pass, to wait for other buckets in between."""
+        if self.launch is not None:
+            return self.launch.passes(numbers)
+        return PYTHON_PASSES[self.choice.lowering](self.program, self.items, self.grads, numbers)
 
     def companion(self, program: Program) -> Bucket:
         """Another program (a norm of the gradients, an entry point) over the same parameters."""

@@ -132,6 +132,8 @@ class Info:
     equations: str
     defaults: Mapping[str, Any]
     states: Mapping[str, str]
+    optional_states: Mapping[str, str]
+    """Those of the states that the defaults do not allocate, with the option that adds them."""
     bytes_per_parameter: Mapping[str, float]
     """Of its states, by state_dtype, for large float32 parameters."""
     bytes_moved: Mapping[str, float]
@@ -161,6 +163,11 @@ class Info:
             lines.append(f"exchanges checkpoints with torch.optim.{self.torch_class}")
         lines.append("sparse gradients: " + ("yes" if self.sparse_gradients else "no"))
         return "\n".join(lines)
+
+
+def _option_of(rule: Rule, flag: str) -> str:
+    """What a user sets to switch a static flag on: the flag itself, or what it is derived from."""
+    return ", ".join(inspect.signature(rule.derive[flag]).parameters) if flag in rule.derive else flag
 
 
 def info(name: str) -> Info:
@@ -196,6 +203,7 @@ def info(name: str) -> Info:
         equations=inspect.getsource(rule.function),
         defaults=described.defaults,
         states={n: s.kind + ("" if s.shape is None else f", {s.shape}") for n, s in rule.states.items()},
+        optional_states={n: _option_of(rule, s.when) for n, s in rule.states.items() if s.when and n not in program.states},
         bytes_per_parameter=sizes,
         bytes_moved=moved,
         lowerings=("eager", "foreach", "compiled", "native", "native each"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fallline.rules.graph import Space
@@ -42,7 +42,7 @@ class State:
            old value in the first step), or the name of a hyperparameter.
     shape: ``None`` (like the parameter), ``axis(…)``, ``"scalar"`` (a number per parameter), ``"group"``
            (per parameter group) or ``"optimizer"`` (one number in all).
-    when:  the static argument that switches the state on.
+    when:  the static argument that switches the state on; ``"not flag"`` for one that switches it off.
     """
 
     kind: str = "signed"
@@ -52,6 +52,16 @@ class State:
 
     def __call__(self, **changes: Any) -> State:
         return dataclasses.replace(self, **changes)
+
+    @property
+    def flag(self) -> str | None:
+        """The static argument that decides whether the state exists."""
+        return self.when.removeprefix("not ") if self.when else None
+
+    def exists(self, statics: Mapping[str, Any]) -> bool:
+        if self.flag is None:
+            return True
+        return bool(statics[self.flag]) == (self.flag == self.when)
 
     @property
     def space(self) -> Space:
@@ -101,8 +111,11 @@ class Range:
 
     says: str
     holds: Callable[[float], bool]
+    may_be_none: bool = False
 
     def check(self, name: str, value: Any) -> None:
+        if value is None and self.may_be_none:
+            return
         try:
             number = float(value)
         except (TypeError, ValueError, RuntimeError):
@@ -116,6 +129,12 @@ positive = Range("> 0", lambda x: x > 0 and math.isfinite(x))
 fraction = Range("in [0, 1)", lambda x: 0 <= x < 1)
 finite = Range("finite", math.isfinite)
 any_number = Range("a number", lambda x: not math.isnan(x))
+
+
+def optional(numbers: Range) -> Range:
+    """``eps: optional(positive)``: a number, or None.  A static argument derived from it says which, and the
+    equations use the number only where there is one."""
+    return Range(f"{numbers.says} or None", numbers.holds, may_be_none=True)
 
 
 def conventional_range(name: str) -> Range:

@@ -69,15 +69,18 @@ def where(condition: Number, a: Number, b: Number) -> Node:
 
 def count(x: Node, axis: Axis = "tensor") -> Node:
     """How many elements of ``x`` a reduction along ``axis`` runs over."""
-    if x.space == Space.FULL:
-        return x.graph.host({"tensor": "numel", "all": "total", "rows": "lead_length", -1: "cols", -2: "rows"}[axis])
     facts = {
+        (Space.FULL, "tensor"): "numel",
+        (Space.FULL, "all"): "total",
+        (Space.FULL, "rows"): "lead_length",
+        (Space.FULL, -1): "cols",
+        (Space.FULL, -2): "rows",
         (Space.ROW, -2): "rows",
         (Space.COL, -1): "cols",
         (Space.LEAD, "tensor"): "lead",
         (Space.BATCH, "tensor"): "batch",
     }
-    graph = x.graph
+    graph = _graph(x)
     if (x.space, axis) in facts:
         return graph.host(facts[x.space, axis])
     if axis == "tensor" and x.space in (Space.ROW, Space.COL):
@@ -87,12 +90,12 @@ def count(x: Node, axis: Axis = "tensor") -> Node:
 
 def sum(x: Node, axis: Axis = "tensor") -> Node:
     """The sum of ``x`` along ``axis``."""
-    return x.graph.reduce("sum", x, axis)
+    return _graph(x).reduce("sum", x, axis)
 
 
 def max(x: Node, axis: Axis = "tensor") -> Node:
     """The largest ``x`` along ``axis``; NaN if there is one."""
-    return x.graph.reduce("max", x, axis)
+    return _graph(x).reduce("max", x, axis)
 
 
 def mean(x: Node, axis: Axis = "tensor") -> Node:
@@ -111,4 +114,4 @@ def norm(x: Node, axis: Axis = "tensor") -> Node:
 def direction(u: Node) -> Node:
     """Marks the update direction, the thing that lr multiplies, so that cautious masks and grafting
     can wrap any rule."""
-    return u.graph.direction(u)
+    return _graph(u).direction(u)

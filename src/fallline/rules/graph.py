@@ -55,8 +55,6 @@ def join(a: Space, b: Space) -> Space:
         return b
     if Space.FULL in (a, b):
         return Space.FULL
-    if Space.LEAD in (a, b):
-        raise RuleError("rows of view(size0, -1) and matrix rows or columns cannot be mixed in one rule")
     if {a, b} == {Space.ROW, Space.COL}:
         return Space.FULL
     return a if b == Space.BATCH else b
@@ -78,6 +76,10 @@ REDUCED: dict[tuple[Space, Any], Space] = {
 }
 
 
+AXES = ("tensor", "all", "rows", -1, -2)
+LOGIC = {"and": "&", "or": "|", "not": "~"}
+
+
 class Node:
     """One value of the rule; made by a :class:`Graph`, combined with Python's operators."""
 
@@ -88,7 +90,7 @@ class Node:
     def __init__(self, graph: Graph, op: str, args: tuple[Node, ...], attr: Any, space: Space, level: int):
         self.graph, self.op, self.args, self.attr = graph, op, args, attr
         self.space, self.level = space, level
-        self.is_bool = op in BOOLEAN_OPS
+        self.is_bool = op in BOOLEAN_OPS or isinstance(attr, bool) or (op == "host" and attr == "first")
         self.index = len(graph.nodes)
 
     def __repr__(self) -> str:
@@ -185,21 +187,10 @@ class Node:
         raise RuleError("a traced value stands for one element and cannot be iterated or indexed")
 
 
-BOOLEAN_OPS = frozenset({"lt", "le", "eq", "and", "or", "not", "first"})
+BOOLEAN_OPS = frozenset({"lt", "le", "eq", "and", "or", "not"})
 
 
-def _safe(function: Callable[..., float]) -> Callable[..., float]:
-    """IEEE behaviour where Python raises: the host must agree with what a kernel would compute."""
-
-    def wrapped(*args: float) -> float:
-        try:
-            return function(*args)
-        except OverflowError:
-            return math.inf
-        except ValueError:
-            return math.nan
-
-    return wrapped
+# IEEE behaviour where Python raises: the host must agree with what a kernel would compute.
 
 
 def _divide(a: float, b: float) -> float:
@@ -211,10 +202,24 @@ def _divide(a: float, b: float) -> float:
 
 
 def _power(a: float, b: float) -> float:
-    if a == 0 and b < 0:
+    try:
+        return math.pow(a, b)
+    except OverflowError:
+        return math.copysign(math.inf, a) if b % 2 == 1 else math.inf
+    except ValueError:
+        # A negative power of zero, or a broken power of a negative number.
+        return (math.copysign(math.inf, a) if b % 2 == 1 else math.inf) if a == 0 else math.nan
+
+
+def _exp(a: float) -> float:
+    try:
+        return math.exp(a)
+    except OverflowError:
         return math.inf
-    value = a**b
-    return math.nan if isinstance(value, complex) else value
+
+
+def _log(a: float) -> float:
+    return math.log(a) if a > 0 else (-math.inf if a == 0 else math.nan)
 
 
 def _minimum(a: float, b: float) -> float:
@@ -231,14 +236,14 @@ HOST_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
     "div": _divide,
-    "pow": _safe(_power),
+    "pow": _power,
     "neg": lambda a: -a,
     "abs": abs,
     "sign": lambda a: float((a > 0) - (a < 0)),
     "sqrt": lambda a: math.sqrt(a) if a >= 0 else math.nan,
     "rsqrt": lambda a: _divide(1.0, math.sqrt(a)) if a >= 0 else math.nan,
-    "exp": _safe(math.exp),
-    "log": lambda a: -math.inf if a == 0 else _safe(math.log)(a),
+    "exp": _exp,
+    "log": _log,
     "tanh": math.tanh,
     "minimum": _minimum,
     "maximum": _maximum,
@@ -255,14 +260,20 @@ HOST_FUNCTIONS: dict[str, Callable[..., Any]] = {
 class Graph:
     """Builds nodes, so that equal ones are the same object and constants are folded."""
 
-    def __init__(self) -> None:
+    def __init__(self, ndim: int | None = None) -> None:
+        self.ndim = ndim
+        """How many axes the parameter has; None if the rule did not ask."""
         self.nodes: list[Node] = []
         self._known: dict[tuple[Any, ...], Node] = {}
+        self._axes: set[bool] = set()
+        """Whether the rule uses the rows of view(size0, -1), and whether those of matrices."""
         self.wrap_direction: Callable[[Node], Node] | None = None
         self.has_direction = False
 
     def _make(self, op: str, args: tuple[Node, ...], attr: Any, space: Space, level: int) -> Node:
-        key = (op, tuple(a.index for a in args), type(attr), attr)
+        # Zeros of both signs are equal, but not the same number.
+        known_by = attr.hex() if isinstance(attr, float) else attr
+        key = (op, tuple(a.index for a in args), type(attr), known_by)
         node = self._known.get(key)
         if node is None:
             node = Node(self, op, args, attr, space, level)
@@ -279,6 +290,8 @@ class Graph:
 
     def operand(self, name: str, space: Space) -> Node:
         """A tensor read from memory: the parameter, its gradient, or a state."""
+        if space != Space.FULL:
+            self._index_by(space)
         return self._make("operand", (), name, space, 0)
 
     def host(self, name: str) -> Node:
@@ -287,11 +300,36 @@ class Graph:
 
     def apply(self, op: str, *values: Number) -> Node:
         """An elementwise operation, simplified where that is exact."""
-        args = tuple(v if isinstance(v, Node) else self.const(v) for v in values)
+        args = tuple(
+            self._typed(op, position, v if isinstance(v, Node) else self.const(v))
+            for position, v in enumerate(values)
+        )
         if all(a.op == "const" for a in args):
             return self.const(HOST_FUNCTIONS[op](*(a.attr for a in args)))
         simpler = self._simplified(op, args)
         return self._elementwise(op, args) if simpler is None else simpler
+
+    def _typed(self, op: str, position: int, value: Node) -> Node:
+        """Truth values count as 0 and 1 in arithmetic; a number is no truth value."""
+        if op not in ("and", "or", "not") and (op != "where" or position > 0):
+            return self.apply("where", value, 1.0, 0.0) if value.is_bool else value
+        if not value.is_bool:
+            what = "the condition of where" if op == "where" else f"what `{LOGIC[op]}` joins"
+            raise RuleError(f"{what} must be a truth value, such as x > 0 or x != 0, got a number")
+        return value
+
+    def _index_by(self, space: Space) -> None:
+        """Checks that the parameter has the rows or columns that the rule speaks of."""
+        lead = space == Space.LEAD
+        if lead and not self.ndim:
+            raise RuleError('axis "rows" needs at least one axis: take the keyword argument `ndim` and ask for it')
+        if not lead and (self.ndim is None or self.ndim < 2):
+            raise RuleError(
+                "the axes -1 and -2 need a matrix: take the keyword argument `ndim` and use them only if ndim >= 2"
+            )
+        self._axes.add(lead)
+        if len(self._axes) > 1:
+            raise RuleError('a rule can use axis "rows" or the axes -1 and -2, not both for one parameter')
 
     def _elementwise(self, op: str, args: tuple[Node, ...]) -> Node:
         space = Space.HOST
@@ -328,6 +366,10 @@ class Graph:
 
     def reduce(self, kind: str, value: Node, axis: Any) -> Node:
         """``kind`` ("sum" or "max") of ``value`` along ``axis``: "tensor", "all", "rows", -1 or -2."""
+        if axis not in AXES:
+            raise RuleError(f"axis must be {', '.join(map(repr, AXES[:-1]))} or {AXES[-1]!r}, got {axis!r}")
+        if value.is_bool:
+            value = self.apply("where", value, 1.0, 0.0)
         if value.space.is_scalar:
             raise RuleError(
                 f"{kind} over {axis!r} needs a value per element, got one that is the same for all of them"
@@ -335,6 +377,8 @@ class Graph:
         space = REDUCED.get((value.space, axis))
         if space is None:
             raise RuleError(f"a value per {value.space.name.lower()} cannot be reduced over {axis!r}")
+        if not space.is_scalar:
+            self._index_by(space)
         level = value.level + (value.space == Space.FULL)
         return self._make("reduce", (value,), (kind, axis), space, level)
 

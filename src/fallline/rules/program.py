@@ -78,7 +78,7 @@ class Program:
     @functools.cached_property
     def host(self) -> Callable[..., tuple[tuple[float, ...], tuple[float, ...]]]:
         """``host(*values of host_inputs)`` → the row, and the values of ``host_writes``."""
-        scope: dict[str, Any] = {f"_{op}": function for op, function in HOST_FUNCTIONS.items()}
+        scope: dict[str, Any] = {f"do_{op}": function for op, function in HOST_FUNCTIONS.items()}
         infix = {"add": "+", "sub": "-", "mul": "*", "lt": "<", "le": "<=", "eq": "=="}
         lines = []
         targets = (*self.row, *self.host_writes.values())
@@ -89,11 +89,12 @@ class Program:
             if node.op in infix:
                 value = f"{args[0]} {infix[node.op]} {args[1]}"
             else:
-                value = f"_{node.op}({', '.join(args)})"
+                value = f"do_{node.op}({', '.join(args)})"
             lines.append(f"    t{node.index} = {value}\n")
         row = "".join(f"{_host_name(n)}, " for n in self.row)
         writes = "".join(f"{_host_name(n)}, " for n in self.host_writes.values())
-        source = f"def host({', '.join(self.host_inputs)}):\n{''.join(lines)}    return ({row}), ({writes})\n"
+        inputs = ", ".join(f"_{name}" for name in self.host_inputs)
+        source = f"def host({inputs}):\n{''.join(lines)}    return ({row}), ({writes})\n"
         scope.update(inf=float("inf"), nan=float("nan"))
         exec(source, scope)
         return scope["host"]
@@ -102,7 +103,7 @@ class Program:
 def _host_name(node: Node) -> str:
     if node.op == "const":
         return repr(node.attr)
-    return str(node.attr) if node.op == "host" else f"t{node.index}"
+    return f"_{node.attr}" if node.op == "host" else f"t{node.index}"
 
 
 def reachable(roots: Iterable[Node]) -> list[Node]:
@@ -149,18 +150,11 @@ def assemble(
     operands = tuple(
         name
         for name in (rule.param_name, rule.grad_name, *(n for n, s in states.items() if s.shape is None))
-        if name == rule.param_name or name in used or name in writes
+        # A step passes over parameters without gradient even if its equations do not need one.
+        if name == rule.param_name or name in used or name in writes or (name == rule.grad_name and not trace.entry)
     )
     spaces = {n.space for n in needed}
-    if Space.LEAD in spaces and spaces & {Space.ROW, Space.COL, Space.BATCH}:
-        raise RuleError('a rule can use axis "rows" or the axes -1 and -2, not both')
-    if spaces & {Space.ROW, Space.COL, Space.BATCH} and (trace.ndim is None or trace.ndim < 2):
-        raise RuleError(
-            "the axes -1 and -2 need a matrix: take the keyword argument `ndim` and use them only if ndim >= 2"
-        )
-    if Space.LEAD in spaces and (trace.ndim is None or trace.ndim < 1):
-        raise RuleError('axis "rows" needs at least one axis: take the keyword argument `ndim` and ask for it')
-    view = "lead" if Space.LEAD in spaces else "flat" if Space.ROW not in spaces and Space.COL not in spaces else "matrix"
+    view = "lead" if Space.LEAD in spaces else "matrix" if spaces & {Space.ROW, Space.COL} else "flat"
     row_nodes = tuple(row[i] for i in sorted(row))
     host_roots = (*row_nodes, *host_writes.values())
     return Program(

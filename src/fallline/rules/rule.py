@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import dis
 import functools
 import inspect
 import itertools
@@ -10,14 +11,16 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
-from fallline.rules.annotations import GRAD, Range, State, Static, conventional_range, signed
+from fallline.rules.annotations import GRAD, PARAM, Range, State, Static, conventional_range, signed
 from fallline.rules.functions import mean, where
 from fallline.rules.functions import maximum as at_least
 from fallline.rules.graph import Graph, Node, RuleError, Space
 from fallline.rules.program import Program, assemble
 
 COUNTERS = ("step", "first")
-FACTS = ("numel", "ndim", "rows", "cols", "batch", "lead", "lead_length", "dtype_eps")
+FACTS = ("numel", "total", "ndim", "rows", "cols", "batch", "lead", "lead_length", "dtype_eps")
+RESERVED = (*COUNTERS, *FACTS, "params", "master")
+"""What no state may be called: names of numbers that every rule may ask for, and of entries beside its states."""
 TRACED_NDIMS = (0, 1, 2, 3, 4)
 """A rule that asks for ``ndim`` is checked at its declaration for these."""
 
@@ -92,7 +95,8 @@ class Rule:
                     f"{_where(function)}: the argument {name} is annotated with {note!r}; use static or a "
                     "range (nonnegative, positive, fraction, finite) from fallline.rules"
                 )
-        self.wants_ndim = "ndim" in keywords
+        self.derived_from = {n: tuple(inspect.signature(f).parameters) for n, f in self.derive.items()}
+        self.wants_ndim = "ndim" in keywords or any("ndim" in names for names in self.derived_from.values())
         self._check_declaration()
         self._programs: dict[Trace, Program] = {}
         for trace in self.specialisations():
@@ -101,20 +105,38 @@ class Rule:
     def _check_declaration(self) -> None:
         place = _where(self.function)
         for name, state in self.states.items():
-            if state.when is not None and state.when not in self.statics:
+            if name in RESERVED:
+                raise RuleError(f"{place}: a state cannot be called {name}; it means something else, rename it")
+            if state.flag is not None and state.flag not in self.statics:
                 raise RuleError(
                     f"{place}: the state {name} exists when {state.when!r}, which is no static argument; "
-                    f"add the keyword argument `{state.when}: static`"
+                    f"add the keyword argument `{state.flag}: static`"
                 )
-            if isinstance(state.init, str) and state.init not in ("param", GRAD, *self.hypers):
-                raise RuleError(f"{place}: the state {name} starts as {state.init!r}, which is no hyperparameter")
+            if isinstance(state.init, str) and state.init not in (PARAM, GRAD, *self.hypers):
+                raise RuleError(
+                    f"{place}: the state {name} starts as {state.init!r}; it can start as a number, "
+                    f'"{PARAM}", "{GRAD}" or a hyperparameter'
+                )
+            if state.init in (PARAM, GRAD) and state.shape is not None:
+                raise RuleError(
+                    f"{place}: the state {name} starts as {state.init!r} but has another shape; "
+                    "let it start as a number"
+                )
         for name, parts in self.aliases.items():
             missing = [part for part in parts if part not in self.hypers]
             if missing:
                 raise RuleError(f"{place}: {name} stands for {', '.join(parts)}, but {missing[0]} is no argument")
-        for name in self.derive:
+        for name, sources in self.derived_from.items():
             if name not in self.statics:
                 raise RuleError(f"{place}: derive names {name!r}; add the keyword argument `{name}: static`")
+            known = {"ndim", *self.hypers, *self.statics} - set(self.derive)
+            if unknown := [source for source in sources if source not in known]:
+                raise RuleError(f"{place}: {name} is derived from {unknown[0]}, which is no argument of the rule")
+            if "ndim" in sources and len(sources) > 1:
+                raise RuleError(
+                    f"{place}: {name} is derived from ndim and {sources[sources[0] == 'ndim']}; "
+                    "derive a flag from ndim alone, and join flags with `and` in the equations"
+                )
 
     def entry(self, name: str | None = None, *, writes: Sequence[str]) -> Callable[[Callable[..., Any]], Rule]:
         """Declares a further function on the same states.  It returns the values of ``writes``, in order."""
@@ -125,6 +147,16 @@ class Rule:
             unknown = [w for w in writes if w not in known]
             if unknown:
                 raise RuleError(f"{_where(function)}: {key} writes {unknown[0]!r}; it can write {', '.join(known)}")
+            names, keywords, _ = _signature(function)
+            numbers = (*self.hypers, *self.statics, *COUNTERS, *FACTS)
+            allowed = {**{n: (*known, self.grad_name) for n in names}, **{k: numbers for k in keywords}}
+            for argument, possible in allowed.items():
+                if argument not in possible:
+                    raise RuleError(
+                        f"{_where(function)}: {key} takes {argument!r}, which {self.name} does not have; "
+                        f"it has {', '.join(possible)}"
+                    )
+            self.wants_ndim = self.wants_ndim or "ndim" in keywords
             self.entries[key] = Entry(function, tuple(writes))
             for trace in self.specialisations():
                 self.program(dataclasses.replace(trace, entry=key))
@@ -135,20 +167,25 @@ class Rule:
     def specialisations(self) -> Iterator[Trace]:
         """Every combination of static arguments (and numbers of axes, where the rule asks for them)."""
         ndims: tuple[int | None, ...] = TRACED_NDIMS if self.wants_ndim else (None,)
-        choices = [[(name, choice) for choice in note.choices] for name, note in self.statics.items()]
-        for statics in itertools.product(*choices):
-            for ndim in ndims:
+        for ndim in ndims:
+            choices = [
+                [(name, choice) for choice in note.choices]
+                if self.derived_from.get(name) != ("ndim",)
+                else [(name, self._derived(name, {"ndim": ndim}))]
+                for name, note in self.statics.items()
+            ]
+            for statics in itertools.product(*choices):
                 yield Trace(statics, ndim)
+
+    def _derived(self, name: str, values: Mapping[str, Any]) -> Any:
+        found = self.derive[name](*(values[source] for source in self.derived_from[name]))
+        # A tensor compares to a tensor: take the plain choice that it equals.
+        return next((choice for choice in self.statics[name].choices if choice == found), found)
 
     def trace_for(self, values: Mapping[str, Any], ndim: int, entry: str | None = None) -> Trace:
         """The specialisation for these hyperparameters and a parameter of ``ndim`` axes."""
-        statics = []
-        for name in self.statics:
-            if name in self.derive:
-                derive = self.derive[name]
-                statics.append((name, derive(*(values[a] for a in inspect.signature(derive).parameters))))
-            else:
-                statics.append((name, values[name]))
+        values = {**values, "ndim": ndim}
+        statics = ((n, self._derived(n, values) if n in self.derive else values[n]) for n in self.statics)
         return Trace(tuple(statics), ndim if self.wants_ndim else None, entry)
 
     def program(self, trace: Trace) -> Program:
@@ -158,46 +195,52 @@ class Rule:
         return program
 
     def active_states(self, statics: Mapping[str, Any]) -> dict[str, State]:
-        return {n: s for n, s in self.states.items() if s.when is None or statics[s.when]}
+        return {n: s for n, s in self.states.items() if s.exists(statics)}
 
     def _trace(self, trace: Trace) -> Program:
-        graph = Graph()
+        graph = Graph(trace.ndim)
         statics = dict(trace.statics)
         states = self.active_states(statics)
-        nodes: dict[str, Node | None] = {n: None for n in self.states}
+        entry = self.entries[trace.entry] if trace.entry else None
+        function = entry.function if entry else self.function
+        names, keywords, _ = _signature(function)
+        special = [f"{name}={value!r}" for name, value in (*trace.statics, ("ndim", trace.ndim)) if value is not None]
+        during = f" (traced with {', '.join(special)})" if special else ""
+        try:
+            nodes = self._operands(graph, trace, states)
+        except RuleError as error:
+            raise RuleError(f"{_where(self.function)}: {error}{during}") from None
+        keyword: dict[str, Any] = {}
+        for name in keywords:
+            if name == "ndim":
+                keyword[name] = trace.ndim
+            else:
+                keyword[name] = statics[name] if name in statics else graph.host(name)
+        try:
+            result = function(*(nodes[name] for name in names), **keyword)
+            written = self._written(result, entry, states, graph)
+            return assemble(self, trace, graph, states, written)
+        except RuleError as error:
+            raise RuleError(f"{_where(function, error)}: {error}{during}") from None
+        except Exception as error:
+            raise RuleError(
+                f"{_where(function, error)}: {type(error).__name__}: {error}; a rule may use arithmetic, comparisons "
+                "and the functions of fallline.rules (sqrt, where, sign, minimum, sum, …), nothing of torch, "
+                f"numpy or math on traced values{during}"
+            ) from error
+
+    def _operands(self, graph: Graph, trace: Trace, states: Mapping[str, State]) -> dict[str, Node | None]:
+        """What the positional arguments stand for; None for states that this specialisation does not have."""
         grad = graph.operand(self.grad_name, Space.FULL)
         if trace.cautious:
             graph.wrap_direction = cautious(grad)
+        nodes: dict[str, Node | None] = {n: None for n in self.states}
         nodes[self.param_name] = graph.operand(self.param_name, Space.FULL)
         nodes[self.grad_name] = grad
         for name, state in states.items():
             node = graph.host(name) if state.is_scalar else graph.operand(name, state.space)
             nodes[name] = where(graph.host("first"), grad, node) if state.init == GRAD else node
-
-        entry = self.entries[trace.entry] if trace.entry else None
-        function = entry.function if entry else self.function
-        names, keywords, _ = _signature(function)
-        positional = [nodes[name] for name in names]
-        keyword: dict[str, Any] = {}
-        for name in keywords:
-            if name == "ndim":
-                keyword[name] = trace.ndim
-            elif name in statics:
-                keyword[name] = statics[name]
-            else:
-                keyword[name] = graph.host(name)
-        try:
-            result = function(*positional, **keyword)
-            written = self._written(result, entry, states, graph)
-            return assemble(self, trace, graph, states, written)
-        except RuleError as error:
-            raise RuleError(f"{_where(function, error)}: {error}") from None
-        except Exception as error:
-            raise RuleError(
-                f"{_where(function, error)}: {type(error).__name__}: {error}; a rule may use arithmetic, comparisons "
-                "and the functions of fallline.rules (sqrt, where, sign, minimum, sum, …), nothing of torch, "
-                "numpy or math on traced values"
-            ) from error
+        return nodes
 
     def _written(
         self, result: Any, entry: Entry | None, states: Mapping[str, State], graph: Graph
@@ -247,7 +290,8 @@ def _signature(function: Callable[..., Any]) -> tuple[list[str], list[str], dict
             raise RuleError(f"{_where(function)}: *{parameter.name} is not possible in a rule")
     try:
         notes = inspect.get_annotations(function, eval_str=True)
-    except NameError as error:
+    except Exception as error:
+        # With `from __future__ import annotations` they are evaluated only now.
         raise RuleError(
             f"{_where(function)}: {error}; annotations must be names that the file imports "
             "(remove `from __future__ import annotations` if the rule is declared inside a function)"
@@ -256,13 +300,21 @@ def _signature(function: Callable[..., Any]) -> tuple[list[str], list[str], dict
 
 
 def _where(function: Callable[..., Any], error: BaseException | None = None) -> str:
-    """``file:line`` of the rule, or of the line inside it that raised."""
+    """``file:line`` of the rule; of the line inside it that raised, or of what it returned, if there is an error."""
     code = function.__code__
-    line = code.co_firstlineno
-    for frame in traceback.extract_tb(error.__traceback__ if error else None):
-        if frame.filename == code.co_filename and frame.lineno:
-            line = frame.lineno
-    return f"{code.co_filename}:{line}"
+    if error is None:
+        return f"{code.co_filename}:{code.co_firstlineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [frame.lineno for frame in frames if frame.filename == code.co_filename and frame.lineno]
+    return f"{code.co_filename}:{inside[-1] if inside else _return_line(function)}"
+
+
+def _return_line(function: Callable[..., Any]) -> int:
+    """The line of the last ``return``."""
+    code = function.__code__
+    ends = [i.offset for i in dis.get_instructions(code) if i.opname.startswith("RETURN")]
+    lines = [line for start, stop, line in code.co_lines() if line and any(start <= end < stop for end in ends)]
+    return max(lines, default=code.co_firstlineno)
 
 
 @overload
@@ -297,7 +349,8 @@ def rule(
     ...     return p - lr * sign(m), m
 
     ``aliases``: what users pass → what the equations use, ``@rule(betas=("beta1", "beta2"))``.
-    ``derive``: static arguments computed from hyperparameters, ``{"heavy": lambda momentum: momentum != 0}``.
+    ``derive``: static arguments computed from hyperparameters, ``{"heavy": lambda momentum: momentum != 0}``, or
+    from the number of axes, ``{"factored": lambda ndim: ndim > 1}``.
     ``counts``: ``"parameter"`` (a parameter without gradient does not advance) or ``"group"``.
     """
 

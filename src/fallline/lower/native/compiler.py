@@ -63,11 +63,16 @@ def _temporary_cache() -> Path:
     return path
 
 
-def cache_directory() -> Path:
-    """``$FALLLINE_CACHE_DIR``, or fallline in the user's cache directory; private to the user."""
+def cache_location() -> Path:
+    """``$FALLLINE_CACHE_DIR``, or fallline in the user's cache directory, whether it exists or not."""
     chosen = os.environ.get("FALLLINE_CACHE_DIR")
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    path = Path(chosen).expanduser() if chosen else Path(base).expanduser() / "fallline"
+    return Path(chosen).expanduser() if chosen else Path(base).expanduser() / "fallline"
+
+
+def cache_directory() -> Path:
+    """The place of compiled rules, made if need be; private to the user."""
+    path = cache_location()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
@@ -92,7 +97,7 @@ def _header() -> Path:
     raise NativeUnavailable("this installation lacks native/kernel.h; reinstall fallline")
 
 
-def _is_whole(path: Path) -> bool:
+def is_whole(path: Path) -> bool:
     """Whether a cached file is what was once written: a truncated library can crash the process."""
     try:
         expected = path.with_suffix(".sha256").read_text().strip()
@@ -111,10 +116,11 @@ def compile_kernel(name: str, text: str, isa: str) -> int:
     )
     flags = (*FLAGS, *ISA_FLAGS[isa])
     version = compiler_version(compiler) if compiler else ""
-    identity = "\n".join((source, header.read_text(), version, *flags))
+    headers = [(header.parent / name).read_text() for name in ("kernel.h", "packed.h")]
+    identity = "\n".join((source, *headers, version, *flags))
     directory = cache_directory()
     target = directory / f"{name}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.so"
-    if not _is_whole(target):
+    if not is_whole(target):
         if compiler is None:
             raise NativeUnavailable(
                 "no C++ compiler (c++, g++ or clang++) was found to compile this rule; install one or set CXX"

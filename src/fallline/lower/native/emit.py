@@ -84,27 +84,26 @@ def _literal(value: float | bool, real: str) -> str:
     return float(value).hex()
 
 
-def _expression(node: Node, args: Sequence[str], real: str) -> str:
+def _expression(node: Node, args: Sequence[str]) -> str:
     """The operation in C++; comparisons of NaN are false, as in Python and torch."""
     if node.op in _INFIX:
         return f"{args[0]} {_INFIX[node.op]} {args[1]}"
     if node.op == "neg":
         return f"-{args[0]}"
-    if node.op == "not":
-        return f"!{args[0]}"
-    if node.op == "where":
-        return f"{args[0]} ? {args[1]} : {args[2]}"
-    return f"fl_math::{node.op}({', '.join(args)})"
+    name = {"not": "negate", "where": "select"}.get(node.op, node.op)
+    return f"fl_math::{name}({', '.join(args)})"
 
 
-def _as(text: str, stored_bool: bool, wants_bool: bool, real: str) -> str:
+def _as(text: str, stored_bool: bool, wants_bool: bool) -> str:
     if wants_bool and not stored_bool:
         return f"({text} != 0)"
-    return f"({real}){text}" if stored_bool and not wants_bool else text
+    return f"fl_math::number({text})" if stored_bool and not wants_bool else text
 
 
 class _Pass:
-    """Pass ``k`` as a C++ function."""
+    """Pass ``k`` as a C++ function: one loop over the elements of a segment."""
+
+    index = "i"
 
     def __init__(self, program: Program, slots: Slots, k: int):
         self.program, self.slots, self.k = program, slots, k
@@ -112,93 +111,151 @@ class _Pass:
         self.body: list[str] = []
 
     def text(self) -> str:
-        program, k = self.program, self.k
-        writing = k == len(program.reductions)
-        if writing and not program.writes:
+        if not self.program.writes:
             return ""
-        nodes = program.pass_nodes(k)
-        for node in nodes:
+        for node in self.program.pass_nodes(self.k):
             self.compute(node)
-        if writing:
-            for name, node in program.writes.items():
-                io = program.operands.index(name)
-                self.head[f"float* __restrict o{io} = seg->io[{io}];"] = None
-                self.body.append(f"o{io}[i] = {self.value(node)};")
-            loop = ["#pragma omp simd", "for (int64_t i = 0; i < n; ++i) {", *_indent(self.body), "}"]
-        else:
-            loop = self.reducing_loop()
-        head = "const int64_t n = seg->n; const float* s = seg->s; (void)s;"
-        return "\n".join(
-            ["static void @NAME@_pass%d(const fl_segment* seg) {" % k, *_indent([head, *self.head, *loop]), "}\n"]
-        )
+        for name, node in self.program.writes.items():
+            self.write(name, self.value(node))
+        return self.function(f"pass{self.k}", self.loop())
 
-    def reducing_loop(self) -> list[str]:
-        """Operands of the reductions go to blocks in L1, which are then summed in a fixed order."""
-        blocks, after = [], []
-        out = col = 0
-        for node in self.program.reductions[self.k]:
-            value = self.value(node.args[0])
-            if node.space == Space.COL:
-                self.head[f"double* __restrict c{col} = seg->col_out[{col}];"] = None
-                if node.attr[0] == "sum":
-                    self.body.append(f"c{col}[base + i] += {value};")
-                else:
-                    self.body.append(f"c{col}[base + i] = fl_math::maximum(c{col}[base + i], (double){value});")
-                col += 1
-            else:
-                blocks.append(f"float r{out}[256];")
-                self.body.append(f"r{out}[i] = {value};")
-                if node.attr[0] == "sum":
-                    after.append(f"seg->out[{out}] += fl_math::block_sum(r{out}, m);")
-                else:
-                    after.append(f"seg->out[{out}] = fl_math::maximum(seg->out[{out}], fl_math::block_max(r{out}, m));")
-                out += 1
-        body = [line.replace("[i]", "[base + i]") if line.startswith("const float x") else line for line in self.body]
-        return [
-            *blocks,
-            "for (int64_t base = 0; base < n; base += 256) {",
-            "    const int64_t m = n - base < 256 ? n - base : 256;",
-            "#pragma omp simd",
-            "    for (int64_t i = 0; i < m; ++i) {",
-            *_indent(_indent(body)),
-            "    }",
-            *_indent(after),
-            "}",
-        ]
+    def function(self, name: str, loop: Sequence[str]) -> str:
+        head = "const int64_t n = seg->n; const float* s = seg->s; (void)s;"
+        lines = _indent([head, *self.head, *loop])
+        return "\n".join([f"static void @NAME@_{name}(const fl_segment* seg) {{", *lines, "}\n"])
+
+    def loop(self) -> list[str]:
+        return ["#pragma omp simd", "for (int64_t i = 0; i < n; ++i) {", *_indent(self.body), "}"]
+
+    def write(self, name: str, value: str) -> None:
+        self.body.append(f"{self.operand(name)}[{self.index}] = {value};")
+
+    def load(self, name: str) -> str:
+        return f"{self.operand(name)}[{self.index}]"
+
+    def operand(self, name: str) -> str:
+        io = self.program.operands.index(name)
+        self.head[f"float* __restrict o{io} = seg->io[{io}];"] = None
+        return f"o{io}"
 
     def compute(self, node: Node) -> None:
         if node.op == "operand":
-            io = self.program.operands.index(node.attr)
-            self.head[f"float* __restrict o{io} = seg->io[{io}];"] = None
             factor = ""
             if node.attr == self.program.grad:
                 # Unscaling, clipping and maximize are one factor; by 1 it changes nothing, not even a NaN.
                 self.head["const float grad_factor = s[0];"] = None
                 factor = " * grad_factor"
-            self.body.append(f"const float x{node.index} = o{io}[i]{factor};")
+            self.body.append(f"const auto x{node.index} = {self.load(node.attr)}{factor};")
             return
         wants_bool = node.op in ("and", "or", "not")
         args = []
         for position, arg in enumerate(node.args):
             condition = wants_bool or (node.op == "where" and position == 0)
             args.append(self.value(arg, condition))
-        kind = "bool" if node.is_bool else "float"
-        self.body.append(f"const {kind} t{node.index} = {_expression(node, args, 'float')};")
+        # Not a type but `auto`: the same text computes on a float and on a vector of them.
+        self.body.append(f"const auto t{node.index} = {_expression(node, args)};")
 
     def value(self, node: Node, wants_bool: bool = False) -> str:
         if node.op == "const":
-            return _as(_literal(node.attr, "float"), isinstance(node.attr, bool), wants_bool, "float")
+            return _as(_literal(node.attr, "float"), isinstance(node.attr, bool), wants_bool)
         if node.space == Space.FULL:
             name = f"x{node.index}" if node.op == "operand" else f"t{node.index}"
-            return _as(name, node.is_bool, wants_bool, "float")
+            return _as(name, node.is_bool, wants_bool)
         if node.space == Space.COL:
             column = self.slots.column[node.index]
             self.head[f"const float* __restrict v{column} = seg->col[{column}];"] = None
-            index = "i" if self.k == len(self.program.reductions) else "base + i"
-            return _as(f"v{column}[{index}]", False, wants_bool, "float")
+            return _as(f"v{column}[{self.index}]", False, wants_bool)
         at = self.slots.in_segment(node)
         self.head[f"const float s{at} = s[{at}];"] = None
-        return _as(f"s{at}", False, wants_bool, "float")
+        return _as(f"s{at}", False, wants_bool)
+
+
+class _ReducingPass(_Pass):
+    """A pass that only reads: what is reduced goes to blocks in L1, which are summed in a fixed order."""
+
+    index = "base + i"
+
+    def text(self) -> str:
+        for node in self.program.pass_nodes(self.k):
+            self.compute(node)
+        blocks, after = [], []
+        out = col = 0
+        for node in self.program.reductions[self.k]:
+            value, is_sum = self.value(node.args[0]), node.attr[0] == "sum"
+            if node.space == Space.COL:
+                self.head[f"double* __restrict c{col} = seg->col_out[{col}];"] = None
+                cell = f"c{col}[base + i]"
+                self.body.append(f"{cell} += {value};" if is_sum else f"{cell} = fl_math::maximum({cell}, (double){value});")
+                col += 1
+            else:
+                blocks.append(f"float r{out}[256];")
+                self.body.append(f"r{out}[i] = {value};")
+                target, block = f"seg->out[{out}]", f"fl_math::block_{node.attr[0]}(r{out}, m)"
+                after.append(f"{target} += {block};" if is_sum else f"{target} = fl_math::maximum({target}, {block});")
+                out += 1
+        loop = [
+            *blocks,
+            "for (int64_t base = 0; base < n; base += 256) {",
+            "    const int64_t m = n - base < 256 ? n - base : 256;",
+            "#pragma omp simd",
+            "    for (int64_t i = 0; i < m; ++i) {",
+            *_indent(_indent(self.body)),
+            "    }",
+            *_indent(after),
+            "}",
+        ]
+        return self.function(f"pass{self.k}", loop)
+
+
+class _PackedPass(_Pass):
+    """The last pass with 8-bit states: blocks are decoded, computed and encoded in vectors.  A segment is
+    whole blocks without NaN codes; the engine sends everything else through the plain pass."""
+
+    def __init__(self, program: Program, slots: Slots):
+        super().__init__(program, slots, len(program.reductions))
+        self.packed = {n: s.kind for n, s in program.states.items() if s.low_bit and n in program.operands}
+
+    def text(self) -> str:
+        if not self.packed or self.program.view != "flat" or not self.program.writes:
+            return ""
+        for node in self.program.pass_nodes(self.k):
+            self.compute(node)
+        for name, node in self.program.writes.items():
+            self.write(name, self.value(node))
+        return self.function("packed", self.loop())
+
+    def loop(self) -> list[str]:
+        begin, end = [], []
+        for name, kind in self.packed.items():
+            io, code = self.program.operands.index(name), "true" if kind == "nonneg" else "false"
+            self.head[f"uint8_t* q{io} = seg->codes[{io}]; float* z{io} = seg->scales[{io}];"] = None
+            begin.append(f"const float u{io} = fl_vec::decoding_unit<{code}>(z{io}[b]); (void)u{io};")
+            if name in self.program.writes:
+                self.head[f"alignas(64) float b{io}[fl_vec::BLOCK];"] = None
+                begin.append(f"fl_vec::vu top{io} = {{}};")
+                end.append(f"z{io}[b] = fl_vec::encode<{code}>(b{io}, fl_vec::largest(top{io}), q{io} + base);")
+        inner = ["for (int i = 0; i < fl_vec::BLOCK; i += fl_vec::WIDTH) {", *_indent(self.body), "}"]
+        return [
+            "for (int64_t b = 0; b < n / fl_vec::BLOCK; ++b) {",
+            "    const int64_t base = b * fl_vec::BLOCK;",
+            *_indent([*begin, *inner, *end]),
+            "}",
+        ]
+
+    def write(self, name: str, value: str) -> None:
+        if name not in self.packed:
+            self.body.append(f"fl_vec::store({self.operand(name)} + base + i, fl_vec::wide({value}));")
+            return
+        io, code = self.program.operands.index(name), "true" if self.packed[name] == "nonneg" else "false"
+        self.body.append(f"const fl_vec::vf w{io} = fl_vec::wide({value});")
+        self.body.append(f"fl_vec::store(b{io} + i, w{io});")
+        self.body.append(f"top{io} = fl_vec::larger(top{io}, fl_vec::magnitude<{code}>(w{io}));")
+
+    def load(self, name: str) -> str:
+        if name not in self.packed:
+            return f"fl_vec::load({self.operand(name)} + base + i)"
+        io, code = self.program.operands.index(name), "true" if self.packed[name] == "nonneg" else "false"
+        return f"fl_vec::decode<{code}>(fl_vec::widened<{code}>(q{io} + base + i), u{io})"
 
 
 _SIZES = {
@@ -243,11 +300,11 @@ class _Stage:
         wants = [node.op in ("and", "or", "not") or (node.op == "where" and i == 0) for i in range(len(node.args))]
         if node.space.is_scalar:
             args = [self.value(a, "", w) for a, w in zip(node.args, wants, strict=True)]
-            return [f"q->scalar[{self.slots.scalar[node.index]}] = {_expression(node, args, 'double')};"]
+            return [f"q->scalar[{self.slots.scalar[node.index]}] = {_expression(node, args)};"]
 
         def assign(i: str) -> str:
             args = [self.value(a, i, w) for a, w in zip(node.args, wants, strict=True)]
-            return f"{self.vector(node)}[{i}] = (float)({_expression(node, args, 'double')});"
+            return f"{self.vector(node)}[{i}] = (float)({_expression(node, args)});"
 
         return _over(node.space, assign)
 
@@ -271,14 +328,14 @@ class _Stage:
 
     def value(self, node: Node, index: str, wants_bool: bool) -> str:
         if node.op == "const":
-            return _as(_literal(node.attr, "double"), isinstance(node.attr, bool), wants_bool, "double")
+            return _as(_literal(node.attr, "double"), isinstance(node.attr, bool), wants_bool)
         if node.space == Space.HOST:
             text = f"q->row[{self.slots.row[node.index]}]"
         elif node.space.is_scalar:
             text = f"q->scalar[{self.slots.scalar[node.index]}]"
         else:
             text = f"(double){self.vector(node)}[{'b' if node.space == Space.BATCH else index}]"
-        return _as(text, False, wants_bool, "double")
+        return _as(text, False, wants_bool)
 
 
 def _over(space: Space, line: Callable[[str], str]) -> list[str]:
@@ -297,13 +354,16 @@ def emit(program: Program) -> tuple[str, str]:
     slots = Slots(program)
     count = len(program.reductions) + 1
     stages = [_Stage(program, slots, k).text() for k in range(count)]
-    passes = [_Pass(program, slots, k).text() for k in range(count)]
-    functions = "\n".join(text for text in (*stages, *passes) if text)
+    passes = [_ReducingPass(program, slots, k).text() for k in range(count - 1)]
+    passes.append(_Pass(program, slots, count - 1).text())
+    packed = _PackedPass(program, slots).text()
+    functions = "\n".join(text for text in (*stages, *passes, packed) if text)
     digest = hashlib.sha256(f"{ABI}\n{functions}".encode()).hexdigest()[:12]
     name = "".join(c if c.isalnum() else "_" for c in program.name) + "_" + digest
     stage_names = ", ".join(f"@NAME@_stage{k}" if text else "nullptr" for k, text in enumerate(stages))
     pass_names = ", ".join(f"@NAME@_pass{k}" if text else "nullptr" for k, text in enumerate(passes))
-    entry = f'#define ENTRY_@NAME@ {{"@NAME@", {{{stage_names}}}, {{{pass_names}}}}}\n'
+    packed_name = "@NAME@_packed" if packed else "nullptr"
+    entry = f'#define ENTRY_@NAME@ {{"@NAME@", {{{stage_names}}}, {{{pass_names}}}, {packed_name}}}\n'
     return name, (functions + entry).replace("@NAME@", name)
 
 
@@ -311,7 +371,7 @@ def translation_unit(kernels: dict[str, str], symbol: str) -> str:
     """A C++ file with these kernels and a table of them, ended by a null name."""
     entries = "".join(f"    ENTRY_{name},\n" for name in kernels)
     return (
-        '#include "kernel.h"\n\nnamespace {\n\n'
+        '#include "packed.h"\n\nnamespace {\n\n'
         + "\n".join(kernels.values())
-        + f"\n}}  // namespace\n\n{symbol} = {{\n{entries}    {{nullptr, {{}}, {{}}}},\n}};\n"
+        + f"\n}}  // namespace\n\n{symbol} = {{\n{entries}    {{nullptr, {{}}, {{}}, nullptr}},\n}};\n"
     )

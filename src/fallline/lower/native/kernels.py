@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Iterable
 from ctypes import c_int32
 
 from fallline.lower.native.compiler import compile_kernel
@@ -46,7 +47,8 @@ class Kernel:
             n_passes=passes,
             n_reductions=at,
             tiled=tiled,
-            writes=sum(1 << program.operands.index(name) for name in program.writes),
+            writes=_mask(program, program.writes),
+            packable=_mask(program, (n for n, s in program.states.items() if s.low_bit and n in program.operands)),
             vector_space=ctypes.addressof(self.vector_space),
             reductions=ctypes.addressof(self.reductions),
             n_segment=len(slots.segment_vectors),
@@ -56,7 +58,11 @@ class Kernel:
         )
         for k in range(passes):
             read = {n.attr for n in program.pass_nodes(k) if n.op == "operand" and n.space == Space.FULL}
-            self.c.reads[k] = sum(1 << program.operands.index(name) for name in read)
+            self.c.reads[k] = _mask(program, read)
+
+
+def _mask(program: Program, names: Iterable[str]) -> int:
+    return sum(1 << program.operands.index(name) for name in names)
 
 
 def _ints(values: list[int]) -> ctypes.Array[c_int32]:

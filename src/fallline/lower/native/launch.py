@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 
 from fallline.lower.batch import Item, Operand, StepNumbers, program_view
-from fallline.lower.eager import Late
 from fallline.lower.native.kernels import Kernel
 from fallline.lower.native.library import CJob, COperand, CTensor
+from fallline.lower.together import Late, Passes
+from fallline.rules.graph import Space
 
 # Codes of native/formats.h.
 DENSE = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
@@ -48,8 +49,10 @@ class Launch:
     """A kernel with the parameters it runs over."""
 
     def __init__(self, kernel: Kernel, items: Sequence[Item], each: bool = False):
-        self.kernel, self.items, self.each = kernel, list(items), each
         self.program = kernel.program
+        # What sums over all parameters cannot step them one by one.
+        each = each and not self.program.couples_parameters
+        self.kernel, self.items, self.each = kernel, list(items), each
         self.step_function = kernel.library.handle.fl_step_each if each else kernel.library.handle.fl_step
         self.n_operands = len(self.program.operands)
         self.grad_at = self.program.operands.index(self.program.grad) if self.program.uses_gradient else -1
@@ -212,6 +215,24 @@ class Launch:
         """One step over everything that is bound."""
         self.number(numbers)
         self.step_function(self.job, self.kernel.library.backend, torch.get_num_threads())
+        return self.late()
+
+    def passes(self, numbers: StepNumbers) -> Passes:
+        """The same pass by pass, to wait for other parameters' part of what is reduced over all."""
+        self.number(numbers)
+        library, slots = self.kernel.library, self.kernel.slots
+        count, threads = len(slots.scalars), torch.get_num_threads()
+        library.handle.fl_begin(self.job)
+        for k, nodes in enumerate((*self.program.reductions, ())):
+            library.handle.fl_stage_run(self.job, k)
+            library.handle.fl_pass(self.job, library.backend, k, threads)
+            if k == len(self.program.reductions):
+                break
+            shared = [slots.scalar[node.index] for node in nodes if node.space == Space.ALL]
+            joined = yield [torch.tensor(self.scalars[slot], dtype=torch.float64) for slot in shared]
+            for slot, value in zip(shared, joined, strict=True):
+                for i in range(len(self.items)):
+                    self.scalars[i * count + slot] = float(value)
         return self.late()
 
     def late(self) -> Late:

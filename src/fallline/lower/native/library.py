@@ -67,6 +67,7 @@ class CProgram(Structure):
         ("tiled", c_int32),
         ("reads", c_uint32 * MAX_PASSES),
         ("writes", c_uint32),
+        ("packable", c_uint32),
         ("vector_space", c_void_p),
         ("reductions", c_void_p),
         ("n_segment", c_int32),
@@ -119,6 +120,9 @@ class Library:
         self.handle.fl_pass.argtypes = [POINTER(CJob), c_void_p, c_int32, c_int32]
         for step in (self.handle.fl_step, self.handle.fl_step_each):
             step.argtypes = [POINTER(CJob), c_void_p, c_int32]
+        self.handle.fl_probe.restype = None
+        self.handle.fl_probe.argtypes = [c_void_p, c_int32, c_int32, POINTER(c_void_p), c_int64, c_int32, c_int64]
+        self.handle.fl_has_threads.restype = c_int32
         backend = self.handle.fl_select(isa.encode())
         if not backend:
             raise NativeUnavailable(

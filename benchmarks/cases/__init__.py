@@ -1,0 +1,31 @@
+"""What must hold, one file per case.  ``CASES``: name → a function from settings to rows and raw samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks.cases import (
+    bandwidth,
+    build,
+    first_step,
+    groups,
+    large,
+    low_bit_peers,
+    memory,
+    small,
+    training_loop,
+)
+from benchmarks.rows import Result
+from benchmarks.settings import Settings
+
+CASES: dict[str, Callable[[Settings], Result]] = {
+    "small": small.run,
+    "large": large.run,
+    "low_bit_peers": low_bit_peers.run,
+    "groups": groups.run,
+    "bandwidth": bandwidth.run,
+    "memory": memory.run,
+    "first_step": first_step.run,
+    "build": build.run,
+    "training_loop": training_loop.run,
+}

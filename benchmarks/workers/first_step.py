@@ -1,0 +1,29 @@
+"""The first and the second step of AdamW in a new process, and whether anything was compiled.
+
+    python -m benchmarks.workers.first_step CACHE_DIRECTORY
+"""
+
+import json
+import os
+import sys
+import time
+
+import torch
+
+import fallline
+
+os.environ["FALLLINE_CACHE_DIR"] = sys.argv[1]
+torch.set_num_threads(min(2, torch.get_num_threads()))
+params = [torch.nn.Parameter(torch.randn(256, 256)) for _ in range(16)]
+for param in params:
+    param.grad = torch.randn_like(param)
+
+times = [time.perf_counter()]
+optimizer = fallline.AdamW(params, lr=1e-4)
+times.append(time.perf_counter())
+for _ in range(5):
+    optimizer.step()
+    times.append(time.perf_counter())
+spent = [later - earlier for earlier, later in zip(times[:-1], times[1:], strict=True)]
+compiled = len(os.listdir(sys.argv[1])) if os.path.isdir(sys.argv[1]) else 0
+print(json.dumps({"construct": spent[0], "steps": spent[1:], "compiled": compiled}))

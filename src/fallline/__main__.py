@@ -1,0 +1,5 @@
+"""``python -m fallline`` is the command ``fallline``."""
+
+from fallline.cli import main
+
+main()

@@ -1,0 +1,143 @@
+"""How fast this machine moves memory for so many streams: the limit that kernels are measured against.
+
+The sweep itself is ``native/probe.cpp``: written by hand, not generated, plain sums with software prefetch. The
+best prefetch distance depends on the machine and on the working set (one that fits a cache is legitimately
+faster than memory), so it is chosen first, and the speed comes from fresh samples at that distance.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import random
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+from fallline.lower.native.library import Library, NativeUnavailable, library
+
+DISTANCES = (0, 64, 128, 256, 512, 1024, 2048)
+"""Elements of each stream by which the prefetch is ahead; 0 leaves it to the hardware."""
+MAX_READS = 8
+MAX_WRITES = 6
+_SAMPLE_NS = 1_000_000  # a sample lasts at least this long, so that the clock and the call do not count
+
+
+@dataclasses.dataclass(frozen=True)
+class Bandwidth:
+    """Samples in GB/s (1e9 bytes), every byte read and every byte written counted once."""
+
+    reads: int
+    writes: int
+    elements: int
+    threads: int
+    method: str
+    """"native avx2", say, or "torch copy": then one stream read and one written, whatever was asked for."""
+    ahead: int
+    samples: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The figure to compare with: what the machine does, not what it did once."""
+        return statistics.median(self.samples)
+
+    @property
+    def best(self) -> float:
+        """The fastest sample: above the median by as much as other work on the machine disturbed."""
+        return max(self.samples)
+
+
+class Sweep:
+    """Streams in memory and a pass over them: all are read, the first ``writes`` of them written back."""
+
+    def __init__(self, reads: int, writes: int, elements: int, threads: int | None = None):
+        self.threads = torch.get_num_threads() if threads is None else threads
+        for name, value, least, most in (
+            ("reads", reads, 1, MAX_READS),
+            ("writes", writes, 0, min(reads, MAX_WRITES)),
+            ("elements", elements, 1, 2**40),
+            ("threads", self.threads, 1, 4096),
+        ):
+            if not least <= value <= most:
+                raise ValueError(f"{name} must be from {least} to {most}, got {value}")
+        self.reads, self.writes, self.elements = reads, writes, elements
+        self._library: Library | None = None
+        self.method = "torch copy"
+        try:
+            self._library = library()
+            self.method = f"native {self._library.isa}"
+        except NativeUnavailable:
+            self.reads = self.writes = 1
+        # Filled, not just zeroed: untouched pages all share one page of zeros, which sits in the cache.
+        streams = self.reads if self._library else 2
+        self._tensors = [torch.empty(elements, dtype=torch.float32).fill_(0.0) for _ in range(streams)]
+        self._pointers = (ctypes.c_void_p * streams)(*(t.data_ptr() for t in self._tensors))
+
+    @property
+    def bytes(self) -> int:
+        """Moved by one sweep."""
+        return 4 * self.elements * (self.reads + self.writes)
+
+    def run(self, ahead: int = 0) -> None:
+        if self._library is None:
+            self._tensors[1].copy_(self._tensors[0])
+            return
+        self._library.handle.fl_probe(
+            self._library.backend, self.reads, self.writes, self._pointers, self.elements, self.threads, ahead
+        )
+
+    def gb_per_s(self, ahead: int, sweeps: int) -> float:
+        """One sample: so many sweeps in a row."""
+        return self.bytes * sweeps / _nanoseconds(self.run, ahead, sweeps)
+
+    def sweeps_per_sample(self) -> int:
+        self.run()  # the first one wakes threads and fills caches
+        return max(1, -(-_SAMPLE_NS // max(1, _nanoseconds(self.run, 0, 1))))
+
+    def best_distance(self, rounds: int = 3, seed: int = 0) -> int:
+        """The prefetch distance with the highest median over interleaved rounds."""
+        if self._library is None:
+            return 0
+        sweeps, order = self.sweeps_per_sample(), random.Random(seed)
+        samples: dict[int, list[float]] = {distance: [] for distance in DISTANCES}
+        for _ in range(rounds):
+            for distance in order.sample(DISTANCES, len(DISTANCES)):
+                samples[distance].append(self.gb_per_s(distance, sweeps))
+        return max(DISTANCES, key=lambda distance: statistics.median(samples[distance]))
+
+
+def _nanoseconds(run: Callable[[int], None], ahead: int, times: int) -> int:
+    start = time.perf_counter_ns()
+    for _ in range(times):
+        run(ahead)
+    return max(1, time.perf_counter_ns() - start)
+
+
+def probe(
+    reads: int,
+    writes: int,
+    elements: int,
+    threads: int | None = None,
+    *,
+    samples: int = 15,
+    seconds: float = 2.0,
+    seed: int = 0,
+) -> Bandwidth:
+    """Measures: ``reads`` streams of ``elements`` float32 each, the first ``writes`` of them written back.
+
+    Takes ``samples`` samples, or as many as fit into about ``seconds`` (at least 3), at the best distance.
+
+    >>> bandwidth = probe(reads=4, writes=3, elements=1 << 16, samples=3)  # AdamW's streams
+    >>> bandwidth.best >= bandwidth.median > 0
+    True
+    """
+    sweep = Sweep(reads, writes, elements, threads)
+    ahead = sweep.best_distance(seed=seed)
+    sweeps = sweep.sweeps_per_sample()
+    found: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(found) < 3 or (len(found) < samples and time.perf_counter() < end):
+        found.append(sweep.gb_per_s(ahead, sweeps))
+    return Bandwidth(sweep.reads, sweep.writes, elements, sweep.threads, sweep.method, ahead, tuple(found))

@@ -1,0 +1,73 @@
+"""What samples can say: medians, bootstrap intervals, paired ratios, and no more digits than they support."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """A median with its interval."""
+
+    value: float
+    low: float
+    high: float
+    count: int
+    """How many samples it comes from."""
+
+    def text(self, unit: str = "") -> str:
+        """``5.31× (5.24 to 5.40)``: the digits that the interval supports."""
+        decimals = supported_decimals(self.low, self.high)
+        return f"{self.value:.{decimals}f}{unit} ({self.low:.{decimals}f} to {self.high:.{decimals}f})"
+
+    def short(self, unit: str = "") -> str:
+        return f"{self.value:.{supported_decimals(self.low, self.high)}f}{unit}"
+
+
+def supported_decimals(low: float, high: float) -> int:
+    """Decimals down to the first digit of half the interval, at most four significant digits.
+
+    >>> supported_decimals(5.24, 5.40), supported_decimals(0.02512, 0.02514), supported_decimals(81.0, 95.0)
+    (2, 5, 0)
+    """
+    middle = abs(low + high) / 2
+    if not math.isfinite(middle) or middle == 0.0:
+        return 0
+    finest = 3 - math.floor(math.log10(middle))  # four significant digits
+    half = (high - low) / 2
+    wanted = finest if half <= 0.0 else -math.floor(math.log10(half))
+    return max(0, min(wanted, finest))
+
+
+def bootstrap_median(
+    samples: Sequence[float], *, level: float = 0.95, resamples: int = 2000, seed: int = 0
+) -> Estimate:
+    """The median and its percentile bootstrap interval; with fewer than six samples, their whole range."""
+    values = np.asarray(samples, dtype=np.float64)
+    if values.ndim != 1 or not len(values):
+        raise ValueError(f"samples must be a sequence of at least one number, got {samples!r}")
+    middle = float(np.median(values))
+    if len(values) < 6:
+        return Estimate(middle, float(values.min()), float(values.max()), len(values))
+    picks = np.random.default_rng(seed).integers(0, len(values), (resamples, len(values)))
+    tail = (1 - level) / 2
+    low, high = np.quantile(np.median(values[picks], axis=1), [tail, 1 - tail])
+    return Estimate(middle, float(low), float(high), len(values))
+
+
+def paired_ratio(numerator: Sequence[float], denominator: Sequence[float], *, seed: int = 0) -> Estimate:
+    """The median of the ratios of samples that were taken side by side: what slows both cancels out."""
+    if len(numerator) != len(denominator):
+        raise ValueError(f"paired samples must be as many, got {len(numerator)} and {len(denominator)}")
+    return bootstrap_median([a / b for a, b in zip(numerator, denominator, strict=True)], seed=seed)
+
+
+def spread(samples: Sequence[float]) -> float:
+    """The median deviation from the median, relative to it: 0.01 is quiet, above 0.05 the machine is busy."""
+    values = np.asarray(samples, dtype=np.float64)
+    middle = np.median(values)
+    return float(np.median(np.abs(values - middle)) / middle)

@@ -1,0 +1,297 @@
+// Vectors for kernels whose states are 8-bit codes: decode, compute and encode a block without leaving registers
+// and the L1 cache.  What one lane computes is what formats.h computes for one element, bit for bit.
+//
+// A plain loop would not do here: compilers widen bytes and narrow codes through many shuffles.
+#pragma once
+
+#include "kernel.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace fl_vec {
+
+#if defined(__AVX512F__)
+constexpr int WIDTH = 16;
+#elif defined(__AVX2__)
+constexpr int WIDTH = 8;
+#else
+constexpr int WIDTH = 4;
+#endif
+
+typedef float vf __attribute__((vector_size(4 * WIDTH)));
+typedef int32_t vi __attribute__((vector_size(4 * WIDTH)));
+typedef uint32_t vu __attribute__((vector_size(4 * WIDTH)));
+
+constexpr int BLOCK = 256;
+
+static inline vf load(const float* p) {
+    vf x;
+    __builtin_memcpy(&x, p, sizeof x);
+    return x;
+}
+static inline void store(float* p, vf x) { __builtin_memcpy(p, &x, sizeof x); }
+static inline vf wide(float x) { return vf{} + x; }
+static inline vf wide(vf x) { return x; }
+static inline vi bits(vf x) { return (vi)x; }
+static inline vf floats(vi x) { return (vf)x; }
+
+static inline vf sqrt(vf x) {
+#if defined(__AVX512F__)
+    return _mm512_sqrt_ps(x);
+#elif defined(__AVX2__)
+    return _mm256_sqrt_ps(x);
+#elif defined(__aarch64__)
+    return vsqrtq_f32(x);
+#elif defined(__SSE2__)
+    return _mm_sqrt_ps(x);
+#else
+    for (int i = 0; i < WIDTH; ++i) x[i] = __builtin_sqrtf(x[i]);
+    return x;
+#endif
+}
+
+// To the nearest integer, ties to even.
+static inline vi rounded(vf x) {
+#if defined(__AVX512F__)
+    return (vi)_mm512_cvtps_epi32(x);
+#elif defined(__AVX2__)
+    return (vi)_mm256_cvtps_epi32(x);
+#elif defined(__aarch64__)
+    return vcvtnq_s32_f32(x);
+#elif defined(__SSE2__)
+    return (vi)_mm_cvtps_epi32(x);
+#else
+    vi r;
+    for (int i = 0; i < WIDTH; ++i) r[i] = static_cast<int32_t>(__builtin_rintf(x[i]));
+    return r;
+#endif
+}
+
+static inline vi larger(vi a, vi b) { return a > b ? a : b; }
+
+// WIDTH codes as numbers.
+template <bool NONNEG>
+static inline vf widened(const uint8_t* codes) {
+#if defined(__AVX512F__)
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
+    return _mm512_cvtepi32_ps(NONNEG ? _mm512_cvtepu8_epi32(bytes) : _mm512_cvtepi8_epi32(bytes));
+#elif defined(__AVX2__)
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes));
+    return _mm256_cvtepi32_ps(NONNEG ? _mm256_cvtepu8_epi32(bytes) : _mm256_cvtepi8_epi32(bytes));
+#else
+    vi wide;
+    for (int i = 0; i < WIDTH; ++i) wide[i] = NONNEG ? codes[i] : static_cast<int8_t>(codes[i]);
+    return __builtin_convertvector(wide, vf);
+#endif
+}
+
+// Four vectors of integers in the range of the code, as bytes.
+static inline void narrow(const vi (&k)[4], bool nonneg, uint8_t* codes) {
+#if defined(__AVX512F__)
+    (void)nonneg;
+    for (int i = 0; i < 4; ++i)
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + 16 * i), _mm512_cvtepi32_epi8((__m512i)k[i]));
+#elif defined(__AVX2__)
+    const __m256i low = _mm256_packs_epi32((__m256i)k[0], (__m256i)k[1]);
+    const __m256i high = _mm256_packs_epi32((__m256i)k[2], (__m256i)k[3]);
+    const __m256i bytes = nonneg ? _mm256_packus_epi16(low, high) : _mm256_packs_epi16(low, high);
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(codes), _mm256_permutevar8x32_epi32(bytes, order));
+#else
+    (void)nonneg;
+    for (int j = 0; j < 4; ++j)
+        for (int i = 0; i < WIDTH; ++i) codes[j * WIDTH + i] = static_cast<uint8_t>(k[j][i]);
+#endif
+}
+
+static inline vu larger(vu a, vu b) { return a > b ? a : b; }
+static inline uint32_t largest(vu x) {
+    uint32_t top = x[0];
+    for (int i = 1; i < WIDTH; ++i) top = x[i] > top ? x[i] : top;
+    return top;
+}
+
+// The same on one element.
+static inline int32_t bits(float x) { return fl_math::bits<int32_t>(x); }
+static inline float floats(int32_t x) { return fl_math::bits<float>(x); }
+static inline float sqrt(float x) { return __builtin_sqrtf(x); }
+static inline int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
+static inline uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
+static inline vu unsigned_bits(vf x) { return (vu)x; }
+static inline uint32_t unsigned_bits(float x) { return fl_math::bits<uint32_t>(x); }
+static inline int32_t rounded(float x) {
+    // Adding 1.5 · 2²³ leaves the nearest integer, ties to even, in the low bits.
+    return bits(x + 12582912.0f) - 0x4B400000;
+}
+
+// ---- The codes: formats/blockwise.py says what they are and why. ----
+
+constexpr int32_t SIGN = INT32_MIN, MAGNITUDE = INT32_MAX;
+constexpr uint32_t INFINITE = 0x7F800000, LEAST_NORMAL = 0x00800000;
+
+// The number of levels of each kind, and what the largest one decodes to before the block's scale: for the nonneg
+// kind the pseudo-root maps it there exactly.
+template <bool NONNEG, int BITS = 8>
+struct Code;
+template <>
+struct Code<false, 8> { static constexpr int LEVELS = 127; };
+template <>
+struct Code<false, 4> { static constexpr int LEVELS = 7; };
+template <>
+struct Code<true, 8> {
+    static constexpr int LEVELS = 254;
+    static constexpr int32_t OFFSET = 0x33A00000;
+    static constexpr float TOP = 0.96875f;
+};
+template <>
+struct Code<true, 4> {
+    static constexpr int LEVELS = 14;
+    static constexpr int32_t OFFSET = 0x31A00000;
+    static constexpr float TOP = 0.5f;
+};
+
+// What a block's decoded codes are multiplied with.
+template <bool NONNEG, int BITS = 8>
+static inline float decoding_unit(float scale) {
+    using C = Code<NONNEG, BITS>;
+    if constexpr (NONNEG) return scale * (1.0f / C::TOP);
+    else return scale * (1.0f / (C::LEVELS * C::LEVELS));
+}
+
+// The value of a code, given as a number.
+template <bool NONNEG, int BITS = 8, class F>
+static inline F decode(F code, float unit) {
+    if constexpr (NONNEG) return floats(larger(bits(code) - Code<true, BITS>::OFFSET, bits(code) & 0) << 2) * unit;
+    else return code * floats(bits(code) & MAGNITUDE) * unit;
+}
+
+// What the block's scale is the largest of, as bits: those of non-negative floats are in the floats' order.
+template <bool NONNEG, class F>
+static inline auto magnitude(F value) {
+    // The nonneg kind keeps the sign bit, so that negative values and NaNs show as the largest.
+    if constexpr (NONNEG) return unsigned_bits(value);
+    else return unsigned_bits(value) & static_cast<uint32_t>(MAGNITUDE);
+}
+
+// What values are multiplied with on their way to a code.
+template <bool NONNEG, int BITS = 8>
+static inline float encoding_factor(float scale) {
+    using C = Code<NONNEG, BITS>;
+    if constexpr (NONNEG) return C::TOP / scale;
+    else return C::LEVELS / sqrt(scale);
+}
+
+// The code of a finite value, which for the nonneg kind is not negative.
+template <bool NONNEG, int BITS = 8, class F>
+static inline auto code_of(F value, float factor) {
+    if constexpr (NONNEG) {
+        const auto code = rounded(floats((bits(value * factor) >> 2) + Code<true, BITS>::OFFSET));
+        // What is not zero stays so: a second moment of zero would divide the next update by eps alone.
+        const auto positive = bits(value) > 0;
+        if constexpr (sizeof(F) == 4) return larger(code, static_cast<int32_t>(positive));
+        else return larger(code, -positive);
+    } else {
+        const auto root = sqrt(floats(bits(value) & MAGNITUDE)) * factor;
+        return rounded(floats(bits(root) | (bits(value) & SIGN)));
+    }
+}
+
+// Codes of n <= BLOCK values that are finite and, of the nonneg kind, not negative.
+template <bool NONNEG, int BITS = 8>
+static inline void write_codes(const float* values, float factor, int n, uint8_t* codes) {
+    int i = 0;
+    for (; i + 4 * WIDTH <= n; i += 4 * WIDTH) {
+        const vi k[4] = {code_of<NONNEG, BITS>(load(values + i), factor),
+                         code_of<NONNEG, BITS>(load(values + i + WIDTH), factor),
+                         code_of<NONNEG, BITS>(load(values + i + 2 * WIDTH), factor),
+                         code_of<NONNEG, BITS>(load(values + i + 3 * WIDTH), factor)};
+        narrow(k, NONNEG, codes + i);
+    }
+    for (; i < n; ++i) codes[i] = static_cast<uint8_t>(code_of<NONNEG, BITS>(values[i], factor));
+}
+
+// Blocks with non-finite, subnormal or (of the nonneg kind) negative values; out of line, they are rare.
+template <bool NONNEG, int BITS = 8>
+__attribute__((noinline, cold)) static float encode_rare(const float* values, int n, uint8_t* codes) {
+    constexpr uint8_t NAN_CODE = static_cast<uint8_t>(NONNEG ? Code<true, BITS>::LEVELS + 1 : -Code<false, BITS>::LEVELS - 1);
+    float clean[BLOCK];
+    uint32_t top = 0;
+    for (int i = 0; i < n; ++i) {
+        const bool usable = magnitude<false>(values[i]) < INFINITE && !(NONNEG && values[i] <= 0.0f);
+        clean[i] = usable ? values[i] : 0.0f;
+        top = larger(top, magnitude<NONNEG>(clean[i]));
+    }
+    const float scale = floats(static_cast<int32_t>(top));
+    float lift = 1.0f;
+    if (top < LEAST_NORMAL) {
+        lift = 0x1p64f;  // exact, and the factor does not overflow
+        for (int i = 0; i < n; ++i) clean[i] *= lift;
+    }
+    write_codes<NONNEG, BITS>(clean, top ? encoding_factor<NONNEG, BITS>(scale * lift) : 0.0f, n, codes);
+    for (int i = 0; i < n; ++i)
+        if (magnitude<false>(values[i]) >= INFINITE) codes[i] = NAN_CODE;
+    return scale;
+}
+
+// Encodes a block whose largest magnitude is known, as bits; returns its scale.
+template <bool NONNEG, int BITS = 8>
+static inline float encode(const float* values, uint32_t top, uint8_t* codes, int n = BLOCK) {
+    if (top >= LEAST_NORMAL && top < INFINITE) {
+        const float scale = floats(static_cast<int32_t>(top));
+        write_codes<NONNEG, BITS>(values, encoding_factor<NONNEG, BITS>(scale), n, codes);
+        return scale;
+    }
+    return encode_rare<NONNEG, BITS>(values, n, codes);
+}
+
+}  // namespace fl_vec
+
+// The functions of the rule language on vectors.
+namespace fl_math {
+
+using fl_vec::vf;
+using fl_vec::vi;
+using fl_vec::wide;
+
+static inline vf sqrt(vf a) { return fl_vec::sqrt(a); }
+static inline vf rsqrt(vf a) { return 1.0f / fl_vec::sqrt(a); }
+static inline vf abs(vf a) { return fl_vec::floats(fl_vec::bits(a) & fl_vec::MAGNITUDE); }
+static inline vi negate(vi condition) { return condition == 0; }
+static inline vf number(vi condition) { return fl_vec::floats(condition & fl_vec::bits(wide(1.0f))); }
+static inline vf sign(vf a) { return number(a > 0.0f) - number(a < 0.0f); }
+
+template <class A, class B>
+static inline vf select(vi condition, A a, B b) { return condition ? wide(a) : wide(b); }
+static inline vf select(bool condition, vf a, vf b) { return condition ? a : b; }
+static inline vf select(bool condition, vf a, float b) { return condition ? a : wide(b); }
+static inline vf select(bool condition, float a, vf b) { return condition ? wide(a) : b; }
+
+static inline vf minimum(vf a, vf b) { return (a < b) | (a != a) ? a : b; }
+static inline vf minimum(vf a, float b) { return minimum(a, wide(b)); }
+static inline vf minimum(float a, vf b) { return minimum(wide(a), b); }
+static inline vf maximum(vf a, vf b) { return (a > b) | (a != a) ? a : b; }
+static inline vf maximum(vf a, float b) { return maximum(a, wide(b)); }
+static inline vf maximum(float a, vf b) { return maximum(wide(a), b); }
+
+template <class Function>
+static inline vf each(vf a, Function function) {
+    for (int i = 0; i < fl_vec::WIDTH; ++i) a[i] = function(a[i]);
+    return a;
+}
+static inline vf exp(vf a) { return each(a, [](float x) { return exp(x); }); }
+static inline vf log(vf a) { return each(a, [](float x) { return log(x); }); }
+static inline vf tanh(vf a) { return each(a, [](float x) { return tanh(x); }); }
+static inline vf pow(vf a, float b) { return each(a, [b](float x) { return pow(x, b); }); }
+static inline vf pow(vf a, vf b) {
+    for (int i = 0; i < fl_vec::WIDTH; ++i) a[i] = pow(a[i], b[i]);
+    return a;
+}
+static inline vf pow(float a, vf b) { return pow(wide(a), b); }
+
+}  // namespace fl_math

@@ -1,0 +1,182 @@
+"""The numbers of a step: hyperparameters, counters and scalar states, turned into rows of scalars.
+
+The host's part of a program runs once per set of equal values, not once per parameter: groups with equal
+hyperparameters form one class, and parameters of one class and step share a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from fallline.formats import rounding_key
+from fallline.lower.batch import StepNumbers
+from fallline.optim.options import GROUP_OPTIONS
+from fallline.optim.plan import Bucket
+from fallline.optim.states import STEP
+from fallline.optimizers.describe import Description
+
+ScalarWrite = tuple[Any, str, float]
+"""(parameter number or group, name, value): scalar states are written when all buckets have read them."""
+
+
+class GroupClasses:
+    """Sorts groups into classes of equal hyperparameters, checking each new set of values once."""
+
+    def __init__(self, description: Description):
+        self.description = description
+        self.by_group = description.rule.counts == "group"
+        self.hypers = [n for n in description.defaults if n not in GROUP_OPTIONS]
+        states = description.rule.states
+        scalars = [n for n, s in states.items() if s.shape in ("group", "optimizer")]
+        self.names = [*self.hypers, *scalars, *([STEP] if self.by_group else [])]
+        # Two names at least: itemgetter gives a bare value for one.
+        self.key_of = itemgetter(*self.names, "maximize", "maximize")
+        self.known: dict[Any, dict[str, Any]] = {}
+
+    def values(self, group: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """A key that is equal for equal groups, and what the equations use."""
+        key = self.key_of(group)
+        try:
+            found = self.known.get(key)
+        except TypeError:
+            found = None  # a list, which cannot be looked up
+        if found is None:
+            key = tuple(_plain(value) for value in key)
+            found = self.known.get(key)
+        if found is None:
+            found = self._expand(key)
+            if len(self.known) > 4096:
+                self.known.clear()
+            self.known[key] = found
+        return key, found
+
+    def _expand(self, key: tuple[Any, ...]) -> dict[str, Any]:
+        values = dict(zip(self.names, key, strict=False))
+        self.description.check({name: values[name] for name in self.hypers})
+        expanded = self.description.expand(values)
+        if self.by_group:
+            expanded[STEP] += 1
+        return expanded
+
+    def sort(self, groups: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[int]]:
+        """The classes, and the class of each group."""
+        numbers: dict[Any, int] = {}
+        classes: list[dict[str, Any]] = []
+        of_group = []
+        for group in groups:
+            key, values = self.values(group)
+            number = numbers.get(key)
+            if number is None:
+                number = numbers[key] = len(classes)
+                classes.append(values)
+            of_group.append(number)
+        return classes, of_group
+
+
+def _plain(value: Any) -> Any:
+    """A hyperparameter as plain numbers: tensors are read here, once per step."""
+    if isinstance(value, Tensor):
+        return float(value)
+    if isinstance(value, (tuple, list)):
+        return tuple(_plain(v) for v in value)
+    return value
+
+
+class Rows:
+    """Computes the rows of one step for any bucket."""
+
+    def __init__(
+        self,
+        classes: GroupClasses,
+        groups: Sequence[dict[str, Any]],
+        flat: Mapping[str, np.ndarray],
+    ):
+        self.groups = groups
+        self.by_group = classes.by_group
+        self.classes, self.class_of_group = classes.sort(groups)
+        self.steps: list[float] = flat[STEP].tolist()
+        self.scalars = {name: values.tolist() for name, values in flat.items() if name != STEP}
+        self.writes: list[ScalarWrite] = []
+        self.total = 0
+        """Elements of all parameters that take part, for means over all of them."""
+        self._noted: set[tuple[int, str]] = set()
+
+    def of(self, bucket: Bucket, active: Sequence[int]) -> StepNumbers:
+        simple = bucket.facts is None and not bucket.scalar_inputs and not bucket.program.host_writes
+        steps = bucket.pick(self.steps) if simple else ()
+        if simple and len(set(steps)) == 1 and len(active) == len(bucket.items):
+            numbers = self._uniform(bucket, steps[0])
+        else:
+            numbers = self._each(bucket, active)
+        numbers.keys = self._keys(bucket)
+        return numbers
+
+    def _uniform(self, bucket: Bucket, step: float) -> StepNumbers:
+        """All parameters are at the same step: one row per class."""
+        host, names = bucket.program.host, bucket.program.host_inputs
+        rows = []
+        for values in self.classes:
+            complete = {"step": step + 1.0, "first": step == 0.0, **values}
+            rows.append(host(*[complete[name] for name in names])[0])
+        if len(rows) == 1:
+            return StepNumbers(rows, bucket.zeros)
+        of_group = self.class_of_group
+        return StepNumbers(rows, [of_group[g] for g in bucket.groups])
+
+    def _each(self, bucket: Bucket, active: Sequence[int]) -> StepNumbers:
+        program = bucket.program
+        rows: list[tuple[float, ...]] = []
+        written: list[tuple[float, ...]] = []
+        row_of = [0] * len(bucket.items)
+        known: dict[tuple[Any, ...], int] = {}
+        for i in active:
+            number = bucket.numbers[i]
+            which = self.class_of_group[bucket.groups[i]]
+            facts = bucket.facts[i] if bucket.facts else {}
+            own = tuple(self.scalars[name][number] for name in bucket.scalar_inputs)
+            key = (which, self.steps[number], own, tuple(facts.values()))
+            row = known.get(key)
+            if row is None:
+                step = self.steps[number]
+                values = {"step": step + 1.0, "first": step == 0.0, **self.classes[which], **facts, "total": self.total}
+                values.update(zip(bucket.scalar_inputs, own, strict=True))
+                computed, writes = program.host(*[values[name] for name in program.host_inputs])
+                row = known[key] = len(rows)
+                rows.append(computed)
+                written.append(writes)
+            row_of[i] = row
+            for name, value in zip(program.host_writes, written[row], strict=True):
+                self.note(bucket, i, name, value)
+        return StepNumbers(rows, row_of)
+
+    def note(self, bucket: Bucket, i: int, name: str, value: float) -> None:
+        """Remembers the new value of a scalar state."""
+        shape = bucket.program.states[name].shape
+        if shape == "scalar":
+            self.writes.append((bucket.numbers[i], name, value))
+            return
+        # The same for every parameter of the group, or of the optimizer: once is enough.
+        number = bucket.groups[i] if shape == "group" else -1
+        if (number, name) not in self._noted:
+            self._noted.add((number, name))
+            chosen = self.groups if number < 0 else [self.groups[number]]
+            self.writes.extend((group, name, value) for group in chosen)
+
+    def _keys(self, bucket: Bucket) -> list[dict[int, int]] | None:
+        if not bucket.rounds_at_random:
+            return None
+        return [
+            {
+                operand.slot: rounding_key(
+                    self.groups[g]["rounding_seed"], int(self.steps[item.number]) + 1, item.number, operand.slot
+                )
+                for operand in item.operands
+                if operand.stochastic
+            }
+            for item, g in zip(bucket.items, bucket.groups, strict=True)
+        ]

@@ -1,0 +1,1 @@
+"""The optimizer contract: what users of torch.optim may expect of every optimizer here."""
