@@ -19,6 +19,8 @@ for param in params:
     param.grad = torch.randn_like(param)
 
 times = [time.perf_counter()]
+torch.optim.AdamW(params)  # torch imports its compiler when the first optimizer is made, whosever it is
+times.append(time.perf_counter())
 optimizer = fallline.AdamW(params, lr=1e-4)
 times.append(time.perf_counter())
 for _ in range(5):
@@ -26,4 +28,4 @@ for _ in range(5):
     times.append(time.perf_counter())
 spent = [later - earlier for earlier, later in zip(times[:-1], times[1:], strict=True)]
 compiled = len(os.listdir(sys.argv[1])) if os.path.isdir(sys.argv[1]) else 0
-print(json.dumps({"construct": spent[0], "steps": spent[1:], "compiled": compiled}))
+print(json.dumps({"torch_construct": spent[0], "construct": spent[1], "steps": spent[2:], "compiled": compiled}))

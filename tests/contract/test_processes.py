@@ -1,7 +1,6 @@
 """Threads, forks, the GIL, and torch.compile around a training step."""
 
 import os
-import signal
 import threading
 
 import pytest
@@ -41,17 +40,19 @@ def test_optimizers_step_in_several_threads_at_once():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_step_in_a_forked_child_does_not_hang():
+    # torch's own operations on large tensors would hang there, so the child looks at its results through numpy.
     code = """
-import os, sys, torch, fallline
+import os, torch, fallline
 p = torch.nn.Parameter(torch.zeros(1 << 20)); p.grad = torch.ones_like(p)
-opt = fallline.AdamW([p], lr=0.1)
+opt = fallline.AdamW([p], lr=0.1, clip_norm=1e9)
 opt.step()  # wakes the threads that a child will not have
 assert "native" in opt.explain()
 pid = os.fork()
 if pid == 0:
     opt.step()
-    fresh = fallline.Lion([p], lr=0.1); fresh.step()
-    os._exit(0 if bool((p < -0.2).all()) else 1)
+    opt.step()
+    weights = p.detach().numpy()
+    os._exit(0 if (weights < -0.25).all() and opt.state[p]["step"] == 3 else 1)
 _, status = os.waitpid(pid, 0)
 opt.step()
 assert bool(((p < -0.15) & (p > -0.25)).all())
@@ -93,34 +94,35 @@ def test_other_python_threads_run_during_a_long_step():
 
 
 def test_inside_a_compiled_training_step():
-    from torch._dynamo.testing import CompileCounter
+    from torch._dynamo.utils import get_compilation_metrics
 
     torch._dynamo.reset()
-    model = torch.nn.Linear(6, 3)
-    twin = torch.nn.Linear(6, 3)
+    model, twin = torch.nn.Linear(6, 3), torch.nn.Linear(6, 3)
     twin.load_state_dict(model.state_dict())
     opt, other = (fallline.AdamW(m.parameters(), lr=0.1) for m in (model, twin))
-    counter = CompileCounter()
 
-    def step(m, optimizer, x):
+    def train(m, optimizer, x):
         optimizer.zero_grad()
         loss = m(x).square().mean()
         loss.backward()
         optimizer.step()
         return loss
 
-    compiled = torch.compile(step, backend=counter)
+    compiled = torch.compile(train, backend="eager")
     schedule = torch.optim.lr_scheduler.LambdaLR(opt, lambda k: 0.9**k)
+    before = len(get_compilation_metrics())
     frames = []
     for k in range(6):
         x = torch.full((4, 6), 1.0 + k)
         compiled(model, opt, x)
         schedule.step()
-        frames.append(counter.frame_count)
+        frames.append(len(get_compilation_metrics()) - before)
         other.param_groups[0]["lr"] = 0.1 * 0.9**k
-        step(twin, other, x)
-    assert frames[0] > 0
+        train(twin, other, x)
+    assert frames[0] > 1, "no graph break"
     assert frames[1:] == [frames[1]] * 5, "recompiled"
+    traced = [m for m in get_compilation_metrics()[before:] if "fallline" in (m.co_filename or "")]
+    assert {m.co_name for m in traced if "tests" not in m.co_filename} <= {"step"}
     torch.testing.assert_close(list(model.parameters()), list(twin.parameters()), rtol=1e-5, atol=1e-6)
 
 
@@ -159,21 +161,3 @@ def test_a_run_repeats_exactly():
 
     assert_same(trained(), trained())
 
-
-def test_dataloader_style_workers_may_be_forked_while_training():
-    if not hasattr(os, "fork"):
-        pytest.skip("needs fork")
-    (p,) = parameters((1 << 17,))
-    opt = fallline.AdamW([p])
-    run(opt, 1)
-    pid = os.fork()
-    if pid == 0:  # pragma: no cover
-        signal.alarm(20)
-        try:
-            opt.step()
-            os._exit(0)
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
-    run(opt, range(1, 2))

@@ -20,7 +20,8 @@ with o (added to the bits) and c chosen so that the scale itself has the code K.
 Further rules:
 
 - The remaining code (-K - 1 or K + 1) is NaN. Every non-finite value is stored as NaN, **an infinity too**,
-  and does not enter the scale, so it spoils its own element only, not its block.
+  and does not enter the scale, so it spoils its own element only, not its block. The scale of such a block is
+  stored negative (or as -0): whoever decodes need not look for the code elsewhere.
 - A nonneg value above zero gets at least code 1: a second moment rounded to zero would divide the next update
   by eps alone. (With a scale below 3e-36 code 1 itself may decode to zero, but there sqrt(v) is far below eps.)
 - A negative value of the nonneg kind counts as zero. Zeros have code 0, which decodes to +0.
@@ -158,10 +159,10 @@ class BlockFormat:
             root = ((size * factor).view(torch.int32) >> 2) + self.offset
             code = torch.maximum(root.view(torch.float32).round_(), (size > 0).to(torch.float32))
         code = code.masked_fill_(~finite, float(self.nan_code))
-        return code.to(self._byte_dtype), scale
+        return code.to(self._byte_dtype), torch.where(finite.all(1), scale, -scale)
 
     def _decode_blocks(self, codes: Tensor, scale: Tensor) -> Tensor:
-        code = codes.to(torch.float32)
+        code, scale = codes.to(torch.float32), scale.abs()
         if self.kind == "signed":
             value = code.mul(code.abs()).mul_(scale * (1.0 / self.levels**2))
         else:

@@ -21,26 +21,29 @@ class Estimate:
 
     def text(self, unit: str = "") -> str:
         """``5.31× (5.24 to 5.40)``: the digits that the interval supports."""
-        decimals = supported_decimals(self.low, self.high)
+        decimals = supported_decimals(self.value, self.low, self.high)
+        if self.low == self.high:
+            return f"{self.value:.{decimals}f}{unit}"
         return f"{self.value:.{decimals}f}{unit} ({self.low:.{decimals}f} to {self.high:.{decimals}f})"
 
     def short(self, unit: str = "") -> str:
-        return f"{self.value:.{supported_decimals(self.low, self.high)}f}{unit}"
+        return f"{self.value:.{supported_decimals(self.value, self.low, self.high)}f}{unit}"
 
 
-def supported_decimals(low: float, high: float) -> int:
-    """Decimals down to the first digit of half the interval, at most four significant digits.
+def supported_decimals(value: float, low: float, high: float) -> int:
+    """Decimals down to the first digit of half the interval: from one to four significant digits.
 
-    >>> supported_decimals(5.24, 5.40), supported_decimals(0.02512, 0.02514), supported_decimals(81.0, 95.0)
-    (2, 5, 0)
+    >>> supported_decimals(5.32, 5.24, 5.40), supported_decimals(0.02513, 0.02512, 0.02514)
+    (2, 5)
+    >>> supported_decimals(88.0, 81.0, 95.0), supported_decimals(0.04, 0.01, 10.0)
+    (0, 2)
     """
-    middle = abs(low + high) / 2
-    if not math.isfinite(middle) or middle == 0.0:
+    if not math.isfinite(value) or value == 0.0:
         return 0
-    finest = 3 - math.floor(math.log10(middle))  # four significant digits
+    leading = -math.floor(math.log10(abs(value)))
     half = (high - low) / 2
-    wanted = finest if half <= 0.0 else -math.floor(math.log10(half))
-    return max(0, min(wanted, finest))
+    wanted = leading + 3 if half <= 0.0 else -math.floor(math.log10(half))
+    return max(0, leading, min(wanted, leading + 3))
 
 
 def bootstrap_median(

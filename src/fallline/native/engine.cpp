@@ -156,14 +156,11 @@ bool is_packed(const fl_program& p, const fl_tensor& t) {
     return any;
 }
 
-// Whether the codes [start, start + n) are free of the one that means NaN.
-bool is_clean(const fl_operand& o, int64_t start, int64_t n) {
-    const uint8_t* codes = static_cast<const uint8_t*>(o.data) + start;
-    const uint8_t nan_code = o.format == I8_NONNEG ? 255 : 128;
-    uint8_t found = 0;
-#pragma omp simd reduction(| : found)
-    for (int64_t i = 0; i < n; ++i) found |= static_cast<uint8_t>(codes[i] == nan_code);
-    return !found;
+// Whether no code of the stage that begins at start means NaN.
+inline bool is_clean(const fl_operand& o, int64_t start) {
+    bool marked = false;
+    for (int64_t b = start / I8_BLOCK; b < (start + FL_STAGE) / I8_BLOCK; ++b) marked |= fl_vec::has_nan(o.scale[b]);
+    return !marked;
 }
 
 // The last pass over whole clean blocks of 8-bit states; returns how many elements from start on it did.
@@ -181,9 +178,9 @@ int64_t write_packed(const fl_job* job, const fl_tensor& t, int64_t start, int64
                 io[o] = static_cast<float*>(operand.data) + e;
                 continue;
             }
-            if (!is_clean(operand, e, FL_STAGE)) return done;
+            if (!is_clean(operand, e)) return done;
             codes[o] = static_cast<uint8_t*>(operand.data) + e;
-            scales[o] = operand.scale + e / 256;
+            scales[o] = operand.scale + e / I8_BLOCK;
         }
         // While codes are computed the memory would idle: ask for the block after the next.
         if (e + PREFETCH_AHEAD + FL_STAGE <= t.numel)

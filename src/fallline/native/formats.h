@@ -67,18 +67,11 @@ static FL_INLINE bool is_finite(float value) { return (bits_of(value) & MAGNITUD
 
 // ---- Low-bit blocks. One code per byte here; int4 is packed and unpacked around these functions. ----
 
-static FL_INLINE bool contains(const uint8_t* __restrict codes, uint8_t wanted, int n) {
-  uint8_t found = 0;
-#pragma omp simd reduction(| : found)
-  for (int i = 0; i < n; ++i) found |= static_cast<uint8_t>(codes[i] == wanted);
-  return found != 0;
-}
-
 // Decodes n elements of one block. Codes are bytes; for the signed kind they are in two's complement.
 template <int BITS, bool NONNEG>
 static FL_INLINE void decode_block(const uint8_t* __restrict codes, float scale, int n,
                                    float* __restrict out) {
-  const float unit = fl_vec::decoding_unit<NONNEG, BITS>(scale);
+  const float unit = fl_vec::decoding_unit<NONNEG, BITS>(std::fabs(scale));
   int i = 0;
   for (; i + fl_vec::WIDTH <= n; i += fl_vec::WIDTH)
     fl_vec::store(out + i, fl_vec::decode<NONNEG, BITS>(fl_vec::widened<NONNEG>(codes + i), unit));
@@ -86,11 +79,10 @@ static FL_INLINE void decode_block(const uint8_t* __restrict codes, float scale,
     const int code = NONNEG ? codes[i] : static_cast<int8_t>(codes[i]);
     out[i] = fl_vec::decode<NONNEG, BITS>(static_cast<float>(code), unit);
   }
-  // Looking for NaN codes in vectors of bytes is cheaper than a comparison and a blend for each element.
+  if (!fl_vec::has_nan(scale)) return;
   constexpr int LEVELS = fl_vec::Code<NONNEG, BITS>::LEVELS;
   const uint8_t nan_code = static_cast<uint8_t>(NONNEG ? LEVELS + 1 : -LEVELS - 1);
-  if (contains(codes, nan_code, n))
-    for (i = 0; i < n; ++i) out[i] = codes[i] == nan_code ? float_of(NAN_BITS) : out[i];
+  for (i = 0; i < n; ++i) out[i] = codes[i] == nan_code ? float_of(NAN_BITS) : out[i];
 }
 
 // Encodes the n elements of one block; returns its scale.

@@ -112,9 +112,17 @@ static inline void narrow(const vi (&k)[4], bool nonneg, uint8_t* codes) {
 
 static inline vu larger(vu a, vu b) { return a > b ? a : b; }
 static inline uint32_t largest(vu x) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_max_epu32((__m512i)x);
+#elif defined(__AVX2__)
+    __m128i half = _mm_max_epu32(_mm256_castsi256_si128((__m256i)x), _mm256_extracti128_si256((__m256i)x, 1));
+    half = _mm_max_epu32(half, _mm_shuffle_epi32(half, 0x4E));
+    return static_cast<uint32_t>(_mm_cvtsi128_si32(_mm_max_epu32(half, _mm_shuffle_epi32(half, 0xB1))));
+#else
     uint32_t top = x[0];
     for (int i = 1; i < WIDTH; ++i) top = x[i] > top ? x[i] : top;
     return top;
+#endif
 }
 
 // The same on one element.
@@ -202,19 +210,26 @@ static inline auto code_of(F value, float factor) {
     }
 }
 
-// Codes of n <= BLOCK values that are finite and, of the nonneg kind, not negative.
+// Codes of four vectors of values that are finite and, of the nonneg kind, not negative.
+constexpr int STRIDE = 4 * WIDTH;
+template <bool NONNEG, int BITS = 8>
+static inline void write_stride(const float* values, float factor, uint8_t* codes) {
+    const vi k[4] = {code_of<NONNEG, BITS>(load(values), factor),
+                     code_of<NONNEG, BITS>(load(values + WIDTH), factor),
+                     code_of<NONNEG, BITS>(load(values + 2 * WIDTH), factor),
+                     code_of<NONNEG, BITS>(load(values + 3 * WIDTH), factor)};
+    narrow(k, NONNEG, codes);
+}
+
 template <bool NONNEG, int BITS = 8>
 static inline void write_codes(const float* values, float factor, int n, uint8_t* codes) {
     int i = 0;
-    for (; i + 4 * WIDTH <= n; i += 4 * WIDTH) {
-        const vi k[4] = {code_of<NONNEG, BITS>(load(values + i), factor),
-                         code_of<NONNEG, BITS>(load(values + i + WIDTH), factor),
-                         code_of<NONNEG, BITS>(load(values + i + 2 * WIDTH), factor),
-                         code_of<NONNEG, BITS>(load(values + i + 3 * WIDTH), factor)};
-        narrow(k, NONNEG, codes + i);
-    }
+    for (; i + STRIDE <= n; i += STRIDE) write_stride<NONNEG, BITS>(values + i, factor, codes + i);
     for (; i < n; ++i) codes[i] = static_cast<uint8_t>(code_of<NONNEG, BITS>(values[i], factor));
 }
+
+// A scale's sign says whether some code of its block means NaN, so that nobody has to look at the codes.
+static inline bool has_nan(float scale) { return bits(scale) < 0; }
 
 // Blocks with non-finite, subnormal or (of the nonneg kind) negative values; out of line, they are rare.
 template <bool NONNEG, int BITS = 8>
@@ -234,15 +249,19 @@ __attribute__((noinline, cold)) static float encode_rare(const float* values, in
         for (int i = 0; i < n; ++i) clean[i] *= lift;
     }
     write_codes<NONNEG, BITS>(clean, top ? encoding_factor<NONNEG, BITS>(scale * lift) : 0.0f, n, codes);
+    bool marked = false;
     for (int i = 0; i < n; ++i)
-        if (magnitude<false>(values[i]) >= INFINITE) codes[i] = NAN_CODE;
-    return scale;
+        if (magnitude<false>(values[i]) >= INFINITE) codes[i] = NAN_CODE, marked = true;
+    return marked ? -scale : scale;
 }
+
+// Whether a block with this largest magnitude, as bits, needs no special care.
+static inline bool is_ordinary(uint32_t top) { return top >= LEAST_NORMAL && top < INFINITE; }
 
 // Encodes a block whose largest magnitude is known, as bits; returns its scale.
 template <bool NONNEG, int BITS = 8>
 static inline float encode(const float* values, uint32_t top, uint8_t* codes, int n = BLOCK) {
-    if (top >= LEAST_NORMAL && top < INFINITE) {
+    if (is_ordinary(top)) {
         const float scale = floats(static_cast<int32_t>(top));
         write_codes<NONNEG, BITS>(values, encoding_factor<NONNEG, BITS>(scale), n, codes);
         return scale;

@@ -225,7 +225,7 @@ class _PackedPass(_Pass):
         return self.function("packed", self.loop())
 
     def loop(self) -> list[str]:
-        begin, end = [], []
+        begin, tops, rare, factors, codes = [], [], [], [], []
         for name, kind in self.packed.items():
             io, code = self.program.operands.index(name), "true" if kind == "nonneg" else "false"
             self.head[f"uint8_t* q{io} = seg->codes[{io}]; float* z{io} = seg->scales[{io}];"] = None
@@ -233,12 +233,29 @@ class _PackedPass(_Pass):
             if name in self.program.writes:
                 self.head[f"alignas(64) float b{io}[fl_vec::BLOCK];"] = None
                 begin.append(f"fl_vec::vu top{io} = {{}};")
-                end.append(f"z{io}[b] = fl_vec::encode<{code}>(b{io}, fl_vec::largest(top{io}), q{io} + base);")
-        inner = ["for (int i = 0; i < fl_vec::BLOCK; i += fl_vec::WIDTH) {", *_indent(self.body), "}"]
+                tops.append(f"const uint32_t m{io} = fl_vec::largest(top{io});")
+                rare.append(f"z{io}[b] = fl_vec::encode<{code}>(b{io}, m{io}, q{io} + base);")
+                factors.append(f"z{io}[b] = fl_vec::floats((int32_t)m{io});")
+                factors.append(f"const float f{io} = fl_vec::encoding_factor<{code}>(z{io}[b]);")
+                codes.append(f"fl_vec::write_stride<{code}>(b{io} + i, f{io}, q{io} + base + i);")
+        ordinary = " && ".join(line.split()[2].join(("fl_vec::is_ordinary(", ")")) for line in tops) or "true"
         return [
             "for (int64_t b = 0; b < n / fl_vec::BLOCK; ++b) {",
             "    const int64_t base = b * fl_vec::BLOCK;",
-            *_indent([*begin, *inner, *end]),
+            *_indent(begin),
+            "    for (int i = 0; i < fl_vec::BLOCK; i += fl_vec::WIDTH) {",
+            *_indent(_indent(self.body)),
+            "    }",
+            *_indent(tops),
+            # All states in one loop: the roots of one overlap with the shifts of another.
+            f"    if ({ordinary}) {{",
+            *_indent(_indent(factors)),
+            "        for (int i = 0; i < fl_vec::BLOCK; i += fl_vec::STRIDE) {",
+            *_indent(_indent(_indent(codes))),
+            "        }",
+            "    } else {",
+            *_indent(_indent(rare)),
+            "    }",
             "}",
         ]
 

@@ -1,0 +1,115 @@
+"""Shows the rows: a table in the terminal, ``docs/benchmarks.md``, and the raw samples as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.rows import Row
+from benchmarks.settings import ROOT, Settings
+from fallline.measure import machine
+
+PEERS = ("bitsandbytes", "torchao", "deepspeed")
+
+
+def circumstances(settings: Settings) -> dict[str, Any]:
+    """What the numbers were taken on and with."""
+    found = machine.describe()
+    found["versions"] |= {name: version for name in PEERS if (version := _version(name))}
+    found["commit"] = _git("rev-parse", "--short=12", "HEAD") or "unknown"
+    if _git("status", "--porcelain", "--untracked-files=no"):
+        found["commit"] += ", with changes"
+    found["seed"] = settings.seed
+    return found
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def save(path: Path, data: Mapping[str, Any]) -> None:
+    """Whole or not at all: a run that is killed leaves the last complete file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(data, indent=1))
+    os.replace(temporary, path)
+
+
+def show(rows: Sequence[Row], console: Console, quick: bool) -> None:
+    table = Table(header_style="bold")
+    for heading in ("what", "against", "peer ÷ ours, 95 %", "bar", "", "ours", "theirs"):
+        table.add_column(heading)
+    for row in rows:
+        style = {True: "green", False: "red", None: "yellow"}[row.reached]
+        value = row.value.text(row.unit) if row.value else "–"
+        verdict = row.verdict.replace("**", "")
+        table.add_row(row.what, row.against, value, row.bar_text, f"[{style}]{verdict}[/]", row.ours, row.theirs)
+    console.print(table)
+    console.print(sentence(rows, quick))
+
+
+def sentence(rows: Sequence[Row], quick: bool = False) -> str:
+    """What the run says, in one sentence."""
+    measured = [row for row in rows if row.reached is not None]
+    missed = [row for row in measured if not row.reached]
+    if quick:
+        return f"A quick run over {len(measured)} of {len(rows)} rows: everything works; the numbers mean nothing."
+    text = f"{len(measured) - len(missed)} of {len(measured)} bars reached"
+    if missed:
+        text += "; not reached: " + "; ".join(f"{row.what} against {row.against}" for row in missed)
+    if len(measured) < len(rows):
+        text += f"; {len(rows) - len(measured)} not measured"
+    return text + "."
+
+
+METHOD = """\
+Ratios are time of the peer ÷ time of ours. All arms of a case run in one process on the same tensors, one sample of
+each per round in random order; a sample repeats short steps until it lasts 5 ms. Times are medians, ratios are medians
+of the ratios within rounds, and intervals are 95 % bootstrap intervals of those medians. Rounds go on until half the
+interval of every ratio is below 1 % of it, or the time is over. The first calls and the rounds in which some arm still
+became faster are left out. "Of the probe" is the part of the machine's bandwidth that a step uses: its bytes per second
+over those of a hand-written sweep with as many streams over as many elements, one more arm of the same rounds.
+Allocations are everything asked of malloc and mmap during a step, in a process of its own.
+"""
+
+
+def markdown(rows: Sequence[Row], where: Mapping[str, Any], data: Path) -> str:
+    """The page ``docs/benchmarks.md``."""
+    lines = ["# Benchmarks", "", "Written by `make bench`; every number is computed from the raw samples of one run.", ""]
+    lines += [f"**{sentence(rows)}**", ""]
+    lines += ["| what | against | peer ÷ ours (95 %) | bar | | ours | theirs |", "|---|---|---|---|---|---|---|"]
+    for row in rows:
+        value = row.value.text(row.unit) if row.value else "–"
+        cells = (row.what, row.against, value, row.bar_text, row.verdict, row.ours, row.theirs)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    lines += ["", "## Machine", "", *_machine(where), f"- raw samples: `{data.name}`", "", "## Method", "", METHOD]
+    return "\n".join(lines)
+
+
+def _machine(where: Mapping[str, Any]) -> list[str]:
+    caches = ", ".join(f"{level} {size}" for level, size in where["caches"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
+    load = where["load_average"]
+    return [
+        f"- {where['cpu']}, {where['cores']} cores, {where['threads']} threads, {caches}, "
+        f"{where['memory_gib']:.0f} GiB, kernels for {where['instruction_set']}",
+        f"- {versions}",
+        f"- commit {where['commit']}",
+        f"- load average at the start {load:.2f}" if load is not None else "- load unknown",
+    ]
