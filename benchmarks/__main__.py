@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from rich.console import Console
 
 from benchmarks import report
 from benchmarks.cases import CASES
-from benchmarks.rows import Row
+from benchmarks.rows import FAILED, Result, Row, failed
 from benchmarks.settings import RESULTS, ROOT, Settings
 
 
@@ -38,20 +39,25 @@ def main() -> int:
     raw: dict[str, Any] = {"circumstances": where, "cases": {}}
     rows: list[Row] = []
     for name in chosen.only or CASES:
-        result = CASES[name](settings)
+        try:
+            result = CASES[name](settings)
+        except Exception as error:  # the other cases still count
+            traceback.print_exc()
+            result = Result([failed(name, error)], {"error": repr(error)})
         rows += result.rows
         raw["cases"][name] = result.raw
         report.save(data, raw)
     console = Console(width=None if sys.stdout.isatty() else 180, highlight=False)
     report.show(rows, console, settings.quick)
     console.print(f"Raw samples: {data.relative_to(ROOT)}")
+    failures = sum(row.note.startswith(FAILED) for row in rows)
     if settings.quick or chosen.only:
-        return 0
+        return int(failures > 0)
     page = ROOT / "docs" / "benchmarks.md"
     page.parent.mkdir(exist_ok=True)
     page.write_text(report.markdown(rows, where, data), encoding="utf-8")
     console.print(f"Written: {page.relative_to(ROOT)}")
-    return 0
+    return int(failures > 0)
 
 
 if __name__ == "__main__":

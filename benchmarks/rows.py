@@ -59,6 +59,15 @@ class Result:
     raw: Mapping[str, Any]
 
 
+FAILED = "failed"
+
+
+def failed(case: str, error: Exception) -> Row:
+    """The row of a case that could not be measured."""
+    first = str(error).splitlines()[0] if str(error) else ""
+    return Row(case, case, "–", 0.0, note=f"{FAILED}: {type(error).__name__}: {first}")
+
+
 def milliseconds(seconds: Estimate) -> str:
     """``0.0251 ms``."""
     scaled = Estimate(seconds.value * 1e3, seconds.low * 1e3, seconds.high * 1e3, seconds.count)

@@ -36,9 +36,9 @@ class Samples:
     def median(self, arm: str) -> Estimate:
         return bootstrap_median(self.seconds[arm])
 
-    def ratio(self, numerator: str, denominator: str) -> Estimate:
+    def ratio(self, numerator: str, denominator: str, level: float = 0.95) -> Estimate:
         """How many times longer the first arm takes than the second."""
-        return paired_ratio(self.seconds[numerator], self.seconds[denominator])
+        return paired_ratio(self.seconds[numerator], self.seconds[denominator], level=level)
 
     @property
     def rounds(self) -> int:

@@ -19,3 +19,15 @@ def compiled_rules_in_a_temporary_directory(tmp_path_factory: pytest.TempPathFac
         del os.environ["FALLLINE_CACHE_DIR"]
     else:
         os.environ["FALLLINE_CACHE_DIR"] = before
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """For tests of many small operations: threads of several test processes wait for each other longer than
+    they work."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

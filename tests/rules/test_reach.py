@@ -17,10 +17,13 @@ from fallline.lower.native.compiler import find_compiler
 from fallline.lower.native.library import NativeUnavailable, library
 from tests.rules import reach
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 Array = NDArray[np.float64]
 STEPS = 32
+SMALL: list[tuple[int, ...]] = [(), (5,), (7, 5), (13, 11), (3, 4, 5), (4, 3, 3, 2), (40,), (1, 6), (6, 1), (8,), (3, 5)]
 # 130 x 1030 is cut into several tiles both ways, 40000 elements into several pieces when they are summed.
-SHAPES = [(), (5,), (7, 5), (130, 1030), (3, 4, 5), (4, 3, 3, 2), (40000,), (1, 6), (6, 1), (8,), (3, 5)]
+LARGE = [*SMALL[:3], (130, 1030), *SMALL[4:6], (40000,), *SMALL[7:]]
 GROUPS = [range(0, 8), range(8, 11)]
 LATE, RARE = 4, 9  # the first gradient of one comes late, another misses some
 MISSING = {LATE: {0, 1, 2}, RARE: {5, 6, 20, 31}}
@@ -80,11 +83,11 @@ def needs_native() -> None:
 class Run:
     """An optimizer and its oracles, one per group (one in all for Prodigy), fed with the same gradients."""
 
-    def __init__(self, case: str, dtype: torch.dtype, **flags: Any) -> None:
+    def __init__(self, case: str, dtype: torch.dtype, shapes: list[tuple[int, ...]] = SMALL, **flags: Any) -> None:
         self.name, make, options, factor = CASES[case]
         rng = np.random.default_rng(7)
         # Both sides must start from the same numbers: from those that float32 has.
-        start = [rng.normal(size=shape).astype(np.float32).astype(np.float64) for shape in SHAPES]
+        start = [rng.normal(size=shape).astype(np.float32).astype(np.float64) for shape in shapes]
         self.params = [torch.tensor(p, dtype=dtype, requires_grad=True) for p in start]
         lr = options.get("lr", make.description.defaults["lr"])
         groups = [
@@ -95,7 +98,7 @@ class Run:
         options = dict(options)
         if self.name == "adafactor" and "eps" not in options:
             options["eps"] = (float(torch.finfo(dtype).eps), 1e-3)
-        self.parts: list[Sequence[int]] = [range(len(SHAPES))] if self.name == "prodigy" else list(GROUPS)
+        self.parts: list[Sequence[int]] = [range(len(shapes))] if self.name == "prodigy" else list(GROUPS)
         self.oracles = [
             module.Oracle([start[i] for i in part], **{**options, "lr": lr * factor**g})
             for g, part in enumerate(self.parts)
@@ -131,8 +134,8 @@ class Run:
     def check(self, rtol: float, atol: float) -> None:
         for g, (part, oracle) in enumerate(zip(self.parts, self.oracles, strict=True)):
             for position, i in enumerate(part):
-                what = f"{SHAPES[i]} after {self.number} steps"
                 p = self.params[i]
+                what = f"{tuple(p.shape)} after {self.number} steps"
                 assert_close(p, oracle.params[position], rtol, atol, f"parameter {what}")
                 expected = oracle.states[position]
                 entry = self.optimizer.state.get(p, {})
@@ -168,10 +171,11 @@ def test_float64_trajectories_agree(case: str, lowering: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_float32_native_trajectories_agree(case: str) -> None:
     needs_native()
-    run = Run(case, torch.float32, **LOWERINGS["native"])
+    run = Run(case, torch.float32, LARGE, **LOWERINGS["native"])
     for step in range(1, STEPS + 1):
         run.step()
-        run.check(*tolerance(case, step))
+        if step < 4 or step % 8 == 0:
+            run.check(*tolerance(case, step))
     assert "native (asked for)" in run.optimizer.explain()
     assert "foreach" not in run.optimizer.explain()
 

@@ -17,21 +17,32 @@ from fallline.rules.program import Program
 HALF = (torch.bfloat16, torch.float16)
 
 
+def real_view(tensor: Tensor) -> Tensor:
+    """A complex tensor as pairs of reals; what is lazily conjugated or negated is resolved first."""
+    if not tensor.is_complex():
+        return tensor.resolve_neg() if tensor.is_neg() else tensor
+    return torch.view_as_real(tensor.resolve_conj().resolve_neg())
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Operand:
     """A full-size tensor in memory: dense, or codes with a scale per block.  ``stochastic``: how to round
-    when a 16-bit tensor is stored; ``slot`` keeps its random bits apart from those of other operands."""
+    when a 16-bit tensor is stored; ``slot`` keeps its random bits apart from those of other operands.
+    ``lazy``: a view that torch conjugates or negates when it is read, so its memory holds other values."""
 
     data: Tensor
     scale: Tensor | None = None
     format: BlockFormat | None = None
     stochastic: bool = False
     slot: int = 0
+    lazy: bool = False
 
     def load(self, shape: torch.Size, dtype: torch.dtype) -> Tensor:
         if self.format is not None:
             assert self.scale is not None
             return self.format.decode(self.data, self.scale, shape)
+        if self.lazy:
+            return real_view(self.data).to(dtype)
         return self.data if self.data.dtype == dtype else self.data.to(dtype)
 
     def store(self, value: Tensor, key: int) -> None:
@@ -40,6 +51,8 @@ class Operand:
             codes, scale = self.format.encode(value)
             self.data.copy_(codes.view_as(self.data))
             self.scale.copy_(scale)
+        elif self.data.is_complex():
+            self.data.copy_(torch.view_as_complex(value.contiguous()))
         elif self.stochastic:
             self.data.copy_(stochastic_round(value, self.data.dtype, key))
         elif value is not self.data:
@@ -91,7 +104,8 @@ class StepNumbers:
     """Per item, slot → key of its random bits; only where something rounds at random."""
 
     def key(self, item: int, slot: int) -> int:
-        return self.keys[item][slot] if self.keys is not None else 0
+        """Of what rounds at random; 0 for the rest."""
+        return self.keys[item].get(slot, 0) if self.keys is not None else 0
 
 
 def shape_facts(shape: Sequence[int], dtype: torch.dtype) -> dict[str, float]:

@@ -62,11 +62,30 @@ def bootstrap_median(
     return Estimate(middle, float(low), float(high), len(values))
 
 
-def paired_ratio(numerator: Sequence[float], denominator: Sequence[float], *, seed: int = 0) -> Estimate:
+def paired_ratio(
+    numerator: Sequence[float], denominator: Sequence[float], *, level: float = 0.95, seed: int = 0
+) -> Estimate:
     """The median of the ratios of samples that were taken side by side: what slows both cancels out."""
     if len(numerator) != len(denominator):
         raise ValueError(f"paired samples must be as many, got {len(numerator)} and {len(denominator)}")
-    return bootstrap_median([a / b for a, b in zip(numerator, denominator, strict=True)], seed=seed)
+    ratios = [a / b for a, b in zip(numerator, denominator, strict=True)]
+    return bootstrap_median(ratios, level=level, seed=seed)
+
+
+def in_words(times_longer: Estimate) -> str:
+    """A ratio of times, the other's over ours, as a verdict on ours.
+
+    >>> in_words(Estimate(2.7, 2.6, 2.8, 30)), in_words(Estimate(0.5, 0.4, 0.6, 30))
+    ('2.7× faster', '2.0× slower')
+    >>> in_words(Estimate(1.01, 0.99, 1.03, 30))
+    'not distinguishable'
+    """
+    if times_longer.low <= 1.0 <= times_longer.high:
+        return "not distinguishable"
+    if times_longer.value > 1.0:
+        return f"{times_longer.short('×')} faster"
+    inverse = Estimate(1 / times_longer.value, 1 / times_longer.high, 1 / times_longer.low, times_longer.count)
+    return f"{inverse.short('×')} slower"
 
 
 def spread(samples: Sequence[float]) -> float:

@@ -6,6 +6,7 @@ with one entry more that says what wrote it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
@@ -13,20 +14,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from fallline.formats import BlockFormat, block_format
-from fallline.optim.options import IMPLEMENTATION
-from fallline.optim.states import (
-    MASTER,
-    STEP,
-    WatchedStates,
-    code_key,
-    computing_dtype,
-    real_view,
-    reduced_shape,
-    scale_key,
-    state_format,
-)
-from fallline.rules.annotations import State
+from fallline.optim.options import GROUP_OPTIONS, IMPLEMENTATION
+from fallline.optim.states import MASTER, STEP, WatchedStates, fitted, fitted_master, keys_of
+from fallline.optimizers import descriptions
 
 if TYPE_CHECKING:
     from fallline.optim.optimizer import RuleOptimizer
@@ -35,193 +25,218 @@ HEADER = "fallline"
 VERSION = 1
 
 
-def save(optimizer: RuleOptimizer, plain: dict[str, Any]) -> dict[str, Any]:
-    """Torch's dictionary, with counters on their own instead of views of one tensor."""
+def save(optimizer: RuleOptimizer) -> dict[str, Any]:
+    """Torch's dictionary and our header, with counters on their own instead of views of one tensor."""
+    for before in optimizer._optimizer_state_dict_pre_hooks.values():
+        before(optimizer)
+    numbers = {id(p): number for number, p in enumerate(optimizer._all_params())}
+    groups = [{**group, "params": [numbers[id(p)] for p in group["params"]]} for group in optimizer.param_groups]
     scalars = {STEP, *(n for n, s in optimizer.description.rule.states.items() if s.shape == "scalar")}
-    state = {
-        number: {key: value.clone() if key in scalars else value for key, value in entry.items()}
-        for number, entry in plain["state"].items()
+    states: dict[Any, Any] = {}
+    for key, entry in optimizer.state.items():
+        if not isinstance(key, Tensor):
+            states[key] = entry  # the user's own
+        elif id(key) in numbers:
+            states[numbers[id(key)]] = {k: v.clone() if k in scalars else v for k, v in entry.items()}
+    saved: dict[str, Any] = {
+        "state": states,
+        "param_groups": groups,
+        HEADER: {"version": VERSION, "rule": optimizer.description.rule.name},
     }
-    header = {"version": VERSION, "rule": optimizer.description.rule.name}
-    return {**plain, "state": state, HEADER: header}
+    for after in optimizer._optimizer_state_dict_post_hooks.values():
+        result = after(optimizer, saved)
+        saved = saved if result is None else result
+    return saved
 
 
 def export_for_torch(optimizer: RuleOptimizer) -> dict[str, Any]:
-    """A checkpoint that torch.optim's class can load: low-bit states decoded to float32."""
-    name = optimizer.description.torch_class
-    if name is None:
-        raise ValueError(f"torch.optim has no {optimizer.description.class_name}")
+    """A checkpoint that torch.optim's class can load: low-bit states decoded to float32.
+
+    >>> import torch, fallline
+    >>> w = torch.nn.Parameter(torch.ones(64, 64))
+    >>> opt = fallline.AdamW8bit([w])
+    >>> w.square().sum().backward()
+    >>> opt.step()
+    >>> torch.optim.AdamW([w]).load_state_dict(fallline.export_for_torch(opt))
+    """
+    if optimizer.description.torch_class is None:
+        raise ValueError(f"torch.optim has no {optimizer.description.class_name}; use state_dict() to save it")
     saved = optimizer.state_dict()
     saved.pop(HEADER)
-    params = optimizer._all_params()
-    states = optimizer.description.rule.states
-    for number, entry in saved["state"].items():
-        param = params[number]
-        plain = {key: value for key, value in entry.items() if ":" not in key and key != MASTER}
-        for state_name, state in states.items():
-            if state.shape is None and (value := _decoded(state_name, state, entry, param)) is not None:
-                plain[state_name] = value
+    states = {n: s for n, s in optimizer.description.rule.states.items() if s.shape is None}
+    for number, param in enumerate(optimizer._all_params()):
+        entry = saved["state"].get(number)
+        if entry is None:
+            continue
+        plain = {STEP: entry[STEP]}
+        for name, state in states.items():
+            plain.update(fitted(name, state, entry, param, "float32", f"the state of parameter {number}") or {})
         saved["state"][number] = plain
     return saved
 
 
 def load(optimizer: RuleOptimizer, state_dict: dict[str, Any]) -> None:
     """Loads a checkpoint of this optimizer or of torch's class of the same name."""
-    saved: Any = state_dict.copy()
-    for hook in optimizer._optimizer_load_state_dict_pre_hooks.values():
-        result = hook(optimizer, saved)
+    if not isinstance(state_dict, Mapping):
+        raise ValueError(
+            f"{type(optimizer).__name__} cannot load a {type(state_dict).__name__}; pass what state_dict() returned"
+        )
+    saved: Any = dict(state_dict)
+    for before in optimizer._optimizer_load_state_dict_pre_hooks.values():
+        result = before(optimizer, saved)
         saved = saved if result is None else result
-    _check(optimizer, saved)
-    groups = deepcopy(saved["param_groups"])
-    order = [number for group in groups for number in group["params"]]
-    param_of = dict(zip(order, optimizer._all_params(), strict=True))
+    _check_origin(optimizer, saved)
+    params = _matched(optimizer, saved)
+    merged = [
+        _merged_group(optimizer, mine, theirs, f"group {i} of the checkpoint")
+        for i, (mine, theirs) in enumerate(zip(optimizer.param_groups, saved["param_groups"], strict=True))
+    ]
     group_of = {p: g for g in optimizer.param_groups for p in g["params"]}
-    merged = [_merged_group(optimizer, mine, theirs) for mine, theirs in zip(optimizer.param_groups, groups, strict=True)]
     entries = WatchedStates(optimizer._invalidate)
-    for number, entry in saved["state"].items():
-        param = param_of[number]
-        where = f"the state of parameter {number}"
-        converted = _converted(optimizer, entry, param, group_of[param], where)
-        if converted:
-            dict.__setitem__(entries, param, converted)
+    for key, entry in saved["state"].items():
+        if not isinstance(key, int):
+            dict.__setitem__(entries, key, deepcopy(entry))
+            continue
+        where = f"the checkpoint's state of parameter {key}"
+        if key not in params:
+            raise ValueError(f"{where} belongs to no parameter: its groups name {_listed(params)}")
+        param = params[key]
+        loaded = _loaded_entry(optimizer, entry, param, group_of[param], where)
+        if loaded:
+            dict.__setitem__(entries, param, loaded)
+    # Nothing above has changed anything.
     for mine, new in zip(optimizer.param_groups, merged, strict=True):
         mine.update(new)
     optimizer.state = entries
     optimizer._adopt_states()
-    for post in optimizer._optimizer_load_state_dict_post_hooks.values():
-        post(optimizer)
+    for after in optimizer._optimizer_load_state_dict_post_hooks.values():
+        after(optimizer)
 
 
-def _check(optimizer: RuleOptimizer, saved: Mapping[str, Any]) -> None:
-    rule = optimizer.description.rule
-    name = type(optimizer).__name__
-    if not {"state", "param_groups"} <= set(saved):
-        raise ValueError(f"{name} cannot load this: a checkpoint has the entries 'state' and 'param_groups'")
+def _listed(keys: Mapping[Any, Any]) -> str:
+    names = [str(key) for key in keys]
+    return ", ".join(names if len(names) <= 5 else [*names[:4], f"… {names[-1]}"]) or "none"
+
+
+def _check_origin(optimizer: RuleOptimizer, saved: Any) -> None:
+    """Whether this is a checkpoint, of this optimizer, in a version that is known here."""
+    name, rule = type(optimizer).__name__, optimizer.description.rule
+    if not isinstance(saved, Mapping) or not all(isinstance(saved.get(k), t) for k, t in _LAYOUT.items()):
+        has = _listed(saved) if isinstance(saved, Mapping) else type(saved).__name__
+        raise ValueError(
+            f"{name} cannot load this: an optimizer's checkpoint has a dict 'state' and a list 'param_groups', "
+            f"this has {has}; is it a model's?"
+        )
     header = saved.get(HEADER)
-    if header is not None:
-        if header["version"] > VERSION:
-            raise ValueError(
-                f"this checkpoint has format version {header['version']}, this fallline knows up to {VERSION}; "
-                "install a newer fallline"
-            )
-        if header["rule"] != rule.name:
-            raise ValueError(f"{name} cannot load a checkpoint of {header['rule']!r}; create that optimizer instead")
+    if header is None:
+        return
+    if not isinstance(header, Mapping) or not isinstance(header.get("version"), int):
+        raise ValueError(f"the checkpoint's entry {HEADER!r} is {header!r}, which fallline did not write; remove it")
+    if header["version"] > VERSION:
+        raise ValueError(
+            f"this checkpoint has format version {header['version']}, this fallline reads up to {VERSION}; "
+            "install a newer fallline"
+        )
+    if header.get("rule") != rule.name:
+        other = next((d.class_name for d in descriptions() if d.rule.name == header.get("rule")), None)
+        remedy = f"load it into fallline.{other}" if other else "load it into the optimizer that wrote it"
+        raise ValueError(f"{name} cannot load a checkpoint of {header.get('rule')!r}; {remedy}")
+
+
+_LAYOUT = {"state": Mapping, "param_groups": list}
+
+
+def _matched(optimizer: RuleOptimizer, saved: Mapping[str, Any]) -> dict[int, Tensor]:
+    """The checkpoint's numbers of parameters → the parameters of this optimizer."""
     mine, theirs = optimizer.param_groups, saved["param_groups"]
     if len(mine) != len(theirs):
-        raise ValueError(f"the checkpoint has {len(theirs)} parameter groups, this optimizer has {len(mine)}")
+        raise ValueError(
+            f"the checkpoint has {len(theirs)} parameter groups, this optimizer has {len(mine)}; "
+            "make the groups that were saved"
+        )
+    params: dict[int, Tensor] = {}
     for i, (own, other) in enumerate(zip(mine, theirs, strict=True)):
+        if not isinstance(other, Mapping) or not isinstance(other.get("params"), list):
+            raise ValueError(f"group {i} of the checkpoint has no list 'params'; it was not saved by state_dict()")
         if len(own["params"]) != len(other["params"]):
             raise ValueError(
                 f"group {i} of the checkpoint has {len(other['params'])} parameters, that of this optimizer "
-                f"{len(own['params'])}"
+                f"{len(own['params'])}; pass the parameters that were saved, in the same order"
             )
-    known = {STEP, MASTER, *rule.states}
-    for number, entry in saved["state"].items():
-        for key in entry:
-            if key.split(":")[0] not in known:
-                raise ValueError(
-                    f"the checkpoint's state {key!r} of parameter {number} is unknown to {name}, which has "
-                    f"{', '.join(rule.states) or 'none'}; it is of another optimizer"
-                )
+        params.update(zip(other["params"], own["params"], strict=True))
+    return params
 
 
-def _merged_group(optimizer: RuleOptimizer, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
-    """The checkpoint's hyperparameters; how and in what memory to compute stays as this object was made."""
-    keep = {"params", "param_names", *IMPLEMENTATION}
-    # Options of torch.optim that have no meaning here (capturable) are kept only if they are off.
-    known = {**optimizer.defaults, **mine}
-    new = {k: v for k, v in theirs.items() if k not in keep and (k in known or k == "initial_lr")}
-    for name in ("capturable", "differentiable"):
-        new.pop(name, None)
-    if "param_names" in theirs and "param_names" in mine:
-        new["param_names"] = theirs["param_names"]
-    optimizer._check_group({**mine, **new})
+def _merged_group(
+    optimizer: RuleOptimizer, mine: Mapping[str, Any], theirs: Mapping[str, Any], where: str
+) -> dict[str, Any]:
+    """The checkpoint's hyperparameters and what schedulers keep beside them; how and in what memory to compute
+    stays as this object was made."""
+    description = optimizer.description
+    spelled = {part: alias for alias, parts in description.rule.aliases.items() for part in parts}
+    for name in dict.fromkeys(spelled.get(n, n) for n in description.rule.hypers):
+        if name not in theirs and name in description.defaults and name not in GROUP_OPTIONS:
+            raise ValueError(
+                f"{where} has no {name!r}: it is of another optimizer than {type(optimizer).__name__}; "
+                "load it into the class that wrote it"
+            )
+    keep = {"params", "capturable", "differentiable", *IMPLEMENTATION}
+    new = {name: deepcopy(value) for name, value in theirs.items() if name not in keep}
+    try:
+        optimizer._check_group({**mine, **new})
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {error}") from None
     return new
 
 
-def _converted(
-    optimizer: RuleOptimizer, entry: Mapping[str, Any], param: Tensor, group: Mapping[str, Any], where: str
+def _loaded_entry(
+    optimizer: RuleOptimizer, entry: Any, param: Tensor, group: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
-    """A saved state in the formats that this optimizer keeps."""
+    """A saved state in the formats that this optimizer keeps, in memory of its own."""
     rule = optimizer.description.rule
+    if not isinstance(entry, Mapping):
+        raise ValueError(f"{where} is of type {type(entry).__name__}; it should be a dict")
+    known = {STEP, MASTER}
+    for name, state in rule.states.items():
+        known.update(keys_of(name) if state.low_bit else (name,))
+    for key in entry:
+        if key not in known:
+            raise ValueError(
+                f"{where} has {key!r}, which {type(optimizer).__name__} does not know (it has "
+                f"{', '.join(rule.states) or 'no states'}); load it into the optimizer that wrote it"
+            )
     result: dict[str, Any] = {}
     for name, state in rule.states.items():
         if state.shape == "scalar":
             if name in entry:
-                result[name] = torch.tensor(float(entry[name]), dtype=torch.float64)
-            continue
-        if state.shape is not None:
-            if name in entry and not state.is_scalar:
-                result[name] = _shaped(entry[name], reduced_shape(state, param.shape), name, where).to(
-                    param.device, computing_dtype(param), copy=True
-                )
-            continue
-        kept = _kept_as_is(name, state, entry, param, group)
-        if kept is not None:
-            result.update(kept)
-            continue
-        value = _decoded(name, state, entry, param, where)
-        if value is not None:
-            result.update(_encoded(name, state, value, param, group))
-    if group["master_weights"] and MASTER in entry:
-        result[MASTER] = _shaped(entry[MASTER], param.shape, MASTER, where).to(param.device, torch.float32, copy=True)
+                result[name] = torch.tensor(_number(entry[name], name, where), dtype=torch.float64)
+        elif not state.is_scalar:
+            found = fitted(name, state, entry, param, group["state_dtype"], where) or {}
+            result.update((key, _own(value, param)) for key, value in found.items())
+    if group["master_weights"] and entry.get(MASTER) is not None:
+        result[MASTER] = _own(fitted_master(entry, param, where), param)
     if result or STEP in entry:
         # torch's SGD keeps no counter; a buffer means that there was a first step.
-        result[STEP] = torch.tensor(float(entry.get(STEP, 1.0)), dtype=torch.float32)
+        steps = _number(entry.get(STEP, 1.0), STEP, where)
+        if steps < 0:
+            raise ValueError(f"{where}: {STEP} is {steps:g}; it should be >= 0")
+        result[STEP] = torch.tensor(steps, dtype=torch.float32)
     return result
 
 
-def _shaped(value: Any, shape: Any, name: str, where: str) -> Tensor:
-    if not isinstance(value, Tensor):
-        raise ValueError(f"{where}: {name} is {type(value).__name__}, not a tensor")
-    if tuple(value.shape) != tuple(shape):
-        raise ValueError(f"{where}: {name} has shape {tuple(value.shape)}, it should be {tuple(shape)}")
-    return value
+def _own(value: Tensor, param: Tensor) -> Tensor:
+    """A copy, lying in memory like the parameter where it has its shape."""
+    if value.shape == param.shape and (value.is_floating_point() or value.is_complex()):
+        return torch.empty_like(param, dtype=value.dtype, memory_format=torch.preserve_format).copy_(value)
+    return value.clone(memory_format=torch.contiguous_format)
 
 
-def _kept_as_is(
-    name: str, state: State, entry: Mapping[str, Any], param: Tensor, group: Mapping[str, Any]
-) -> dict[str, Tensor] | None:
-    """Codes already in the wanted format are copied, not decoded and encoded again."""
-    format = state_format(state, group["state_dtype"], param)
-    if not isinstance(format, BlockFormat) or code_key(name, format) not in entry:
-        return None
-    return {
-        key: entry[key].to(param.device, copy=True) for key in (code_key(name, format), scale_key(name))
-    }
-
-
-def _decoded(
-    name: str, state: State, entry: Mapping[str, Any], param: Tensor, where: str = "a state"
-) -> Tensor | None:
-    """The saved state as a dense tensor of the parameter's shape."""
-    for candidate in ("int8", "int4"):
-        key = f"{name}:{candidate}"
-        if key in entry:
-            view = real_view(param.detach())
-            format = block_format(candidate, state.kind)
-            codes, scale = entry[key], entry.get(scale_key(name))
-            blocks = -(-view.numel() // format.block)
-            expected = view.numel() if candidate == "int8" else (view.numel() + 1) // 2
-            if scale is None or codes.numel() != expected or scale.numel() != blocks:
-                raise ValueError(f"{where}: {key} does not fit the parameter's shape {tuple(param.shape)}")
-            dense = format.decode(codes, scale, view.shape)
-            return torch.view_as_complex(dense) if param.is_complex() else dense
-    value = entry.get(name)
-    return None if value is None else _shaped(value, param.shape, name, where)
-
-
-def _encoded(
-    name: str, state: State, value: Tensor, param: Tensor, group: Mapping[str, Any]
-) -> dict[str, Tensor]:
-    """A dense state in the format of its group, lying in memory like the parameter."""
-    format = state_format(state, group["state_dtype"], param)
-    value = value.detach().to(param.device)
-    if isinstance(format, BlockFormat):
-        codes, scale = format.encode(real_view(value).to(torch.float32).contiguous())
-        return {code_key(name, format): codes, scale_key(name): scale}
-    if param.is_complex():
-        format = torch.complex128 if format == torch.float64 else torch.complex64
-    return {name: torch.empty_like(param, dtype=format, memory_format=torch.preserve_format).copy_(value)}
-
-
+def _number(value: Any, name: str, where: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, RuntimeError):
+        number = math.nan
+    if not math.isfinite(number):
+        shown = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) and value.ndim else repr(value)
+        raise ValueError(f"{where}: {name} is {shown}; it should be a finite number")
+    return number

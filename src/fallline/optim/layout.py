@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -23,10 +26,45 @@ def overlaps_itself(tensor: Tensor) -> bool:
 def _shares_addresses(tensor: Tensor) -> bool:
     if 0 in (st for st, sz in zip(tensor.stride(), tensor.shape, strict=True) if sz > 1):
         return True
+    return _offsets(tensor).unique().numel() < tensor.numel()
+
+
+def _offsets(tensor: Tensor) -> Tensor:
+    """Where each element is, counted in elements from the first one."""
     offsets = torch.zeros((), dtype=torch.int64)
     for stride, size in zip(tensor.stride(), tensor.shape, strict=True):
         offsets = offsets.unsqueeze(-1) + torch.arange(size) * stride
-    return offsets.unique().numel() < tensor.numel()
+    return offsets.reshape(-1)
+
+
+def sharing_memory(tensors: Sequence[Tensor]) -> tuple[int, int] | None:
+    """The positions of two tensors that have memory in common, if there are any.
+
+    Slices of one buffer have spans that do not meet, and cost one comparison; only where spans do meet
+    (columns of one matrix) are addresses compared.
+    """
+    spans = []
+    for i, tensor in enumerate(tensors):
+        if tensor.numel() and tensor.data_ptr():
+            reach = sum(st * (sz - 1) for st, sz in zip(tensor.stride(), tensor.shape, strict=True))
+            start = tensor.data_ptr()
+            spans.append((tensor.device.index or 0, start, start + (reach + 1) * tensor.element_size(), i))
+    spans.sort()
+    open_spans: list[tuple[int, int, int, int]] = []
+    for device, start, end, i in spans:
+        open_spans = [s for s in open_spans if s[0] == device and s[2] > start]
+        for _, _, _, j in open_spans:
+            if _meet(tensors[i], tensors[j]):
+                return j, i
+        open_spans.append((device, start, end, i))
+    return None
+
+
+def _meet(a: Tensor, b: Tensor) -> bool:
+    if a.element_size() != b.element_size():
+        return True  # the same bytes as numbers of two kinds
+    places = [t.data_ptr() + _offsets(t) * t.element_size() for t in (a, b)]
+    return bool(torch.isin(places[0], places[1]).any())
 
 
 def is_distributed(tensor: Tensor) -> bool:
@@ -45,8 +83,35 @@ def check_parameter(tensor: Tensor, name: str) -> None:
         )
     if tensor.layout != torch.strided:
         raise TypeError(f"{name} has layout {tensor.layout}; only dense parameters can be optimized")
+    if tensor.device.type == "cpu" and tensor.numel() and tensor.data_ptr() == 0:
+        raise TypeError(
+            f"{name} is a {type(tensor).__name__} without memory of its own; pass the tensors that hold its data"
+        )
     if overlaps_itself(tensor):
         raise ValueError(
             f"{name} overlaps itself in memory (shape {tuple(tensor.shape)}, strides {tensor.stride()}), so its "
             "elements cannot be stepped independently; pass the base tensor, or a .clone()"
+        )
+
+
+def refuse_repeated(group: dict[str, Any]) -> None:
+    """Raises if a group lists a parameter twice: torch only warns, but then steps it twice."""
+    params = group.get("params", ())
+    if isinstance(params, (Tensor, set)):
+        return
+    params = group["params"] = list(params)
+    seen: dict[int, int] = {}
+    for index, entry in enumerate(params):
+        param = entry[1] if isinstance(entry, tuple) and len(entry) == 2 else entry
+        if id(param) in seen:
+            raise ValueError(f"parameters {seen[id(param)]} and {index} of a group are the same tensor; pass it once")
+        seen[id(param)] = index
+
+
+def refuse_shared(tensors: Sequence[Tensor], names: Sequence[str]) -> None:
+    """Raises if two parameters share memory: stepped at once, each would see half of the other's change."""
+    if found := sharing_memory(tensors):
+        first, second = (names[i] for i in found)
+        raise ValueError(
+            f"{first} and {second} share memory, so they cannot be stepped at once; pass one of them, or a .clone()"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import itemgetter
+from operator import attrgetter, is_, itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,6 +35,8 @@ from fallline.optim.states import (
 )
 from fallline.optimizers.describe import Description
 from fallline.rules.annotations import State
+
+_grad_of = attrgetter("grad")
 
 
 class RuleOptimizer(torch.optim.Optimizer):
@@ -153,7 +155,8 @@ class RuleOptimizer(torch.optim.Optimizer):
             plan is not None
             and plan.states is self.state
             and list(map(Tensor.data_ptr, plan.params)) == plan.pointers
-            and list(map(id, self._all_params())) == plan.ids
+            and len(everyone := self._all_params()) == len(plan.everyone)
+            and all(map(is_, everyone, plan.everyone))
             and not any(p.grad is not None for p in plan.waiting)
             and [self._settings(group) for group in self.param_groups] == plan.settings
         ):
@@ -212,7 +215,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         self._plan = Plan(
             buckets=[Bucket(program, choice, maximize, found) for (program, choice, maximize), found in buckets.items()],
             params=[m.param for m in members],
-            ids=list(map(id, everyone)),
+            everyone=everyone,
             pointers=[m.param.data_ptr() for m in members],
             waiting=waiting,
             states=self.state,
@@ -294,7 +297,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         """Takes this step's gradients; returns the sparse ones, which take a way of their own."""
         sparse: list[tuple[Bucket, int, Tensor]] = []
         for bucket in plan.buckets:
-            grads = [p.grad for p in bucket.params]
+            grads = list(map(_grad_of, bucket.params))
             if not bucket.bind_fast(grads):
                 checked = []
                 for i, grad in enumerate(grads):
@@ -372,7 +375,7 @@ class RuleOptimizer(torch.optim.Optimizer):
     def _advance(self, plan: Plan, present: list[int], writes: Sequence[ScalarWrite]) -> None:
         """Counts the step, and tells autograd that the parameters have changed."""
         flat = self._flat[STEP]
-        if len(present) == len(plan.ids):
+        if len(present) == len(plan.everyone):
             flat += 1.0
             torch.autograd.graph.increment_version(plan.params)
         elif present:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Collection, Mapping
 from typing import Any
+
+from fallline.optimizers import descriptions
+from fallline.optimizers.describe import Description
 
 STATE_DTYPES = ("float32", "bfloat16", "int8", "int4")
 
@@ -28,6 +32,27 @@ IMPLEMENTATION = ("foreach", "fused", "compiled", "state_dtype", "stochastic_rou
 _FLAGS = ("maximize", "compiled", "stochastic_rounding", "master_weights")
 
 
+# What torch's schedulers keep in a group.
+SCHEDULER_KEYS = ("initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum", "swa_lr")
+
+
+def check_group_keys(group: Mapping[str, Any], known: Collection[str], optimizer: str) -> None:
+    for name in group:
+        if name not in known and name not in ("params", "param_names", *SCHEDULER_KEYS):
+            close = difflib.get_close_matches(str(name), [str(k) for k in known], n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else f"; it has {', '.join(sorted(known))}"
+            raise TypeError(f"{optimizer} has no group option {name!r}{hint}")
+
+
+def check_fixed(group: Mapping[str, Any], description: Description) -> None:
+    """What torch's class keeps in a group and our class cannot change."""
+    for name, value in description.torch_group.items():
+        if group.get(name, value) != value:
+            other = next((d.class_name for d in descriptions() if name in d.defaults), None)
+            remedy = f"use fallline.{other}" if other else f"use {name}={value!r}"
+            raise ValueError(f"{name}={group[name]!r} is not possible with {description.class_name}; {remedy}")
+
+
 def check_options(group: Mapping[str, Any]) -> None:
     for name in _FLAGS:
         if not isinstance(group[name], bool):
@@ -35,6 +60,8 @@ def check_options(group: Mapping[str, Any]) -> None:
     for name in ("foreach", "fused"):
         if group[name] not in (None, True, False):
             raise TypeError(f"{name} must be True, False or None (the fastest that is correct), got {group[name]!r}")
+    if not isinstance(group["rounding_seed"], int):
+        raise TypeError(f"rounding_seed must be an integer, got {group['rounding_seed']!r}")
     if group["state_dtype"] not in STATE_DTYPES:
         names = ", ".join(repr(n) for n in STATE_DTYPES)
         raise ValueError(f"state_dtype must be one of {names}, got {group['state_dtype']!r}")

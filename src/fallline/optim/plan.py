@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -60,9 +60,8 @@ class Bucket:
         self.rounds_at_random = any(item.rounds_at_random for item in self.items)
         states = program.states
         self.scalar_inputs = [n for n in program.host_inputs if n in states and states[n].shape == "scalar"]
-        self.pick: Callable[[list[float]], Sequence[float]] = (
-            itemgetter(*self.numbers) if len(self.numbers) > 1 else lambda steps: (steps[self.numbers[0]],)
-        )
+        self.where = np.array(self.numbers)
+        """Of its parameters' counters in the flat array of all."""
         wants = set(program.host_inputs)
         self.facts = [shape_facts(m.item.shape, m.item.dtype) for m in members] if wants & FACT_NAMES else None
         self.companions: dict[Program, Bucket] = {}
@@ -116,8 +115,8 @@ class Plan:
     buckets: list[Bucket]
     params: list[Tensor]
     """Those with states, in the order of the optimizer."""
-    ids: list[int]
-    """Identities of all parameters of all groups: tells when a group was changed."""
+    everyone: list[Tensor]
+    """All parameters of all groups: tells when a group was changed."""
     pointers: list[int]
     waiting: list[Tensor]
     """Parameters that never had a gradient, and so have no states."""

@@ -99,7 +99,7 @@ class Rows:
         self.groups = groups
         self.by_group = classes.by_group
         self.classes, self.class_of_group = classes.sort(groups)
-        self.steps: list[float] = flat[STEP].tolist()
+        self.steps = flat[STEP]
         self.scalars = {name: values.tolist() for name, values in flat.items() if name != STEP}
         self.writes: list[ScalarWrite] = []
         self.total = 0
@@ -108,9 +108,9 @@ class Rows:
 
     def of(self, bucket: Bucket, active: Sequence[int]) -> StepNumbers:
         simple = bucket.facts is None and not bucket.scalar_inputs and not bucket.program.host_writes
-        steps = bucket.pick(self.steps) if simple else ()
-        if simple and len(set(steps)) == 1 and len(active) == len(bucket.items):
-            numbers = self._uniform(bucket, steps[0])
+        step = float(self.steps[bucket.numbers[0]])
+        if simple and len(active) == len(bucket.items) and (self.steps[bucket.where] == step).all():
+            numbers = self._uniform(bucket, step)
         else:
             numbers = self._each(bucket, active)
         numbers.keys = self._keys(bucket)
@@ -134,15 +134,16 @@ class Rows:
         written: list[tuple[float, ...]] = []
         row_of = [0] * len(bucket.items)
         known: dict[tuple[Any, ...], int] = {}
+        steps: list[float] = self.steps.tolist()
         for i in active:
             number = bucket.numbers[i]
             which = self.class_of_group[bucket.groups[i]]
             facts = bucket.facts[i] if bucket.facts else {}
             own = tuple(self.scalars[name][number] for name in bucket.scalar_inputs)
-            key = (which, self.steps[number], own, tuple(facts.values()))
+            key = (which, steps[number], own, tuple(facts.values()))
             row = known.get(key)
             if row is None:
-                step = self.steps[number]
+                step = steps[number]
                 values = {"step": step + 1.0, "first": step == 0.0, **self.classes[which], **facts, "total": self.total}
                 values.update(zip(bucket.scalar_inputs, own, strict=True))
                 computed, writes = program.host(*[values[name] for name in program.host_inputs])

@@ -28,6 +28,7 @@ DENSE = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 BLOCKWISE = {("int8", "signed"): 3, ("int8", "nonneg"): 4, ("int4", "signed"): 5, ("int4", "nonneg"): 6}
 
 _dtype_of = attrgetter("dtype")
+_bytes_of = attrgetter("nbytes")
 
 
 def supports(tensor: Tensor) -> bool:
@@ -66,7 +67,9 @@ class Launch:
         self.keep: list[list[Any]] = [[] for _ in items]
         self.grad_strides: list[tuple[int, ...] | None] = [None] * count
         self.grad_dtypes = [_param(item).dtype for item in items]
-        self.numels = [item.numel for item in items]
+        self.grad_bytes = [item.numel * _param(item).element_size() for item in items]
+        # Two bytes per element may be either of two dtypes; four are float32.
+        self.ambiguous = any(dtype != torch.float32 for dtype in self.grad_dtypes)
         self.odd_grads: set[int] = set()
         for i in range(count):
             self.describe(i, permuted=self.may_permute(i))
@@ -154,9 +157,9 @@ class Launch:
             return False
         try:
             if not (
-                all(map(Tensor.is_contiguous, grads))  # type: ignore[arg-type]
-                and list(map(_dtype_of, grads)) == self.grad_dtypes
-                and list(map(Tensor.numel, grads)) == self.numels  # type: ignore[arg-type]
+                list(map(_bytes_of, grads)) == self.grad_bytes
+                and all(map(Tensor.is_contiguous, grads))  # type: ignore[arg-type]
+                and not (self.ambiguous and list(map(_dtype_of, grads)) != self.grad_dtypes)
             ):
                 return False
             self.pack(self.pointers, 0, *map(Tensor.data_ptr, grads))  # type: ignore[arg-type]
