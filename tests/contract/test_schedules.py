@@ -101,15 +101,6 @@ def test_flags_changed_in_the_middle():
     assert_near(values(ours), values(theirs))
 
 
-def test_momentum_switched_on_later_starts_its_buffer_from_the_gradient():
-    ours, theirs = parameters((5, 3)), parameters((5, 3))
-    for opt in (fallline.SGD(ours, lr=0.1, dampening=0.5), torch.optim.SGD(theirs, lr=0.1, dampening=0.5)):
-        run(opt, 2)
-        opt.param_groups[0]["momentum"] = 0.9
-        run(opt, range(2, 5))
-    assert_near(values(ours), values(theirs))
-
-
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adagrad", "RMSprop", "Lion", "AdamW8bit"])
 def test_zero_learning_rate_moves_states_but_no_weight(name):
     params = parameters((70, 70), (4,))

@@ -22,7 +22,7 @@ from fallline.rules.graph import Node, Space
 from fallline.rules.program import Program
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def compiled_pass(program: Program, k: int) -> Callable[..., Any]:
     one = torch_source(program, tensor_scalars=True).passes[k]
     names = [f"a{i}" for i in range(len(one.takes))]

@@ -215,7 +215,7 @@ _FOREACH = {
 }
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def torch_source(program: Program, lists: bool = False, tensor_scalars: bool = False) -> TorchSource:
     """A function per pass, called with what it takes, the scalars of a row, and the dtype to compute in."""
     count = len(program.reductions) + 1

@@ -16,7 +16,7 @@
 
 #include "packed.h"
 
-#if defined(__AVX2__) || defined(__F16C__)
+#ifdef __F16C__
 #include <immintrin.h>
 #endif
 
@@ -27,10 +27,8 @@
 // Forced, so that a count which is a constant at the call is one in the loop too: no remainder loops.
 #if defined(__GNUC__) || defined(__clang__)
 #define FL_INLINE inline __attribute__((always_inline))
-#define FL_OUTLINE __attribute__((noinline, unused))
 #else
 #define FL_INLINE inline
-#define FL_OUTLINE
 #endif
 
 namespace FL_NS {
@@ -58,12 +56,9 @@ static FL_INLINE float float_of(uint32_t bits) {
   return value;
 }
 
-constexpr uint32_t SIGN = 0x80000000u;
 constexpr uint32_t MAGNITUDE = 0x7FFFFFFFu;
 constexpr uint32_t INF_BITS = 0x7F800000u;
 constexpr uint32_t NAN_BITS = 0x7FC00000u;
-
-static FL_INLINE bool is_finite(float value) { return (bits_of(value) & MAGNITUDE) < INF_BITS; }
 
 // ---- Low-bit blocks. One code per byte here; int4 is packed and unpacked around these functions. ----
 
@@ -80,9 +75,8 @@ static FL_INLINE void decode_block(const uint8_t* __restrict codes, float scale,
     out[i] = fl_vec::decode<NONNEG, BITS>(static_cast<float>(code), unit);
   }
   if (!fl_vec::has_nan(scale)) return;
-  constexpr int LEVELS = fl_vec::Code<NONNEG, BITS>::LEVELS;
-  const uint8_t nan_code = static_cast<uint8_t>(NONNEG ? LEVELS + 1 : -LEVELS - 1);
-  for (i = 0; i < n; ++i) out[i] = codes[i] == nan_code ? float_of(NAN_BITS) : out[i];
+  constexpr uint8_t NAN_CODE = static_cast<uint8_t>(fl_vec::Code<NONNEG, BITS>::NAN_CODE);
+  for (i = 0; i < n; ++i) out[i] = codes[i] == NAN_CODE ? float_of(NAN_BITS) : out[i];
 }
 
 // Encodes the n elements of one block; returns its scale.

@@ -141,35 +141,40 @@ static inline int32_t rounded(float x) {
 // ---- The codes: formats/blockwise.py says what they are and why. ----
 
 constexpr int32_t SIGN = INT32_MIN, MAGNITUDE = INT32_MAX;
-constexpr uint32_t INFINITE = 0x7F800000, LEAST_NORMAL = 0x00800000;
+constexpr uint32_t INFINITE = 0x7F800000, LEAST_NORMAL = 0x00800000, LARGEST_SCALE = 0x7F7FFFFE;
 
-// The number of levels of each kind, and what the largest one decodes to before the block's scale: for the nonneg
-// kind the pseudo-root maps it there exactly.
+// The number of levels of each kind, what the largest one is decoded to before the block's scale, and for the nonneg
+// kind what takes the one to the other by the pseudo-root.
 template <bool NONNEG, int BITS = 8>
 struct Code;
 template <>
-struct Code<false, 8> { static constexpr int LEVELS = 127; };
+struct Code<false, 8> {
+    static constexpr int LEVELS = 127, NAN_CODE = -128;
+    static constexpr float TOP = LEVELS * LEVELS;
+};
 template <>
-struct Code<false, 4> { static constexpr int LEVELS = 7; };
+struct Code<false, 4> {
+    static constexpr int LEVELS = 7, NAN_CODE = -8;
+    static constexpr float TOP = LEVELS * LEVELS;
+};
 template <>
 struct Code<true, 8> {
-    static constexpr int LEVELS = 254;
-    static constexpr int32_t OFFSET = 0x33A00000;
-    static constexpr float TOP = 0.96875f;
+    static constexpr int LEVELS = 254, NAN_CODE = 255;
+    static constexpr int32_t OFFSET = 0x33800000;
+    static constexpr float TOP = 1.9375f;
 };
 template <>
 struct Code<true, 4> {
-    static constexpr int LEVELS = 14;
-    static constexpr int32_t OFFSET = 0x31A00000;
-    static constexpr float TOP = 0.5f;
+    static constexpr int LEVELS = 14, NAN_CODE = 15;
+    static constexpr int32_t OFFSET = 0x31800000;
+    static constexpr float TOP = 1.0f;
 };
 
-// What a block's decoded codes are multiplied with.
+// What a block's decoded codes are multiplied with: scale / TOP, rounded correctly (never a tie, TOP being an odd
+// number times a power of two), since kernels are short of time on the divider.
 template <bool NONNEG, int BITS = 8>
 static inline float decoding_unit(float scale) {
-    using C = Code<NONNEG, BITS>;
-    if constexpr (NONNEG) return scale * (1.0f / C::TOP);
-    else return scale * (1.0f / (C::LEVELS * C::LEVELS));
+    return static_cast<float>(static_cast<double>(scale) * (1.0 / static_cast<double>(Code<NONNEG, BITS>::TOP)));
 }
 
 // The value of a code, given as a number.
@@ -231,10 +236,10 @@ static inline void write_codes(const float* values, float factor, int n, uint8_t
 // A scale's sign says whether some code of its block means NaN, so that nobody has to look at the codes.
 static inline bool has_nan(float scale) { return bits(scale) < 0; }
 
-// Blocks with non-finite, subnormal or (of the nonneg kind) negative values; out of line, they are rare.
+// Blocks with non-finite or huge values, with none above the subnormal ones, or (of the nonneg kind) with negative
+// ones; out of line, they are rare.
 template <bool NONNEG, int BITS = 8>
 __attribute__((noinline, cold)) static float encode_rare(const float* values, int n, uint8_t* codes) {
-    constexpr uint8_t NAN_CODE = static_cast<uint8_t>(NONNEG ? Code<true, BITS>::LEVELS + 1 : -Code<false, BITS>::LEVELS - 1);
     float clean[BLOCK];
     uint32_t top = 0;
     for (int i = 0; i < n; ++i) {
@@ -242,7 +247,7 @@ __attribute__((noinline, cold)) static float encode_rare(const float* values, in
         clean[i] = usable ? values[i] : 0.0f;
         top = larger(top, magnitude<NONNEG>(clean[i]));
     }
-    const float scale = floats(static_cast<int32_t>(top));
+    const float scale = floats(static_cast<int32_t>(top < LARGEST_SCALE ? top : LARGEST_SCALE));
     float lift = 1.0f;
     if (top < LEAST_NORMAL) {
         lift = 0x1p64f;  // exact, and the factor does not overflow
@@ -251,12 +256,15 @@ __attribute__((noinline, cold)) static float encode_rare(const float* values, in
     write_codes<NONNEG, BITS>(clean, top ? encoding_factor<NONNEG, BITS>(scale * lift) : 0.0f, n, codes);
     bool marked = false;
     for (int i = 0; i < n; ++i)
-        if (magnitude<false>(values[i]) >= INFINITE) codes[i] = NAN_CODE, marked = true;
+        if (magnitude<false>(values[i]) >= INFINITE) {
+            codes[i] = static_cast<uint8_t>(Code<NONNEG, BITS>::NAN_CODE);
+            marked = true;
+        }
     return marked ? -scale : scale;
 }
 
 // Whether a block with this largest magnitude, as bits, needs no special care.
-static inline bool is_ordinary(uint32_t top) { return top >= LEAST_NORMAL && top < INFINITE; }
+static inline bool is_ordinary(uint32_t top) { return top >= LEAST_NORMAL && top <= LARGEST_SCALE; }
 
 // Encodes a block whose largest magnitude is known, as bits; returns its scale.
 template <bool NONNEG, int BITS = 8>

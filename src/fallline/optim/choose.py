@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from fallline.lower.batch import Item
 from fallline.lower.native.launch import supports
 from fallline.lower.native.library import NativeUnavailable
 from fallline.optim.options import wanted_lowering
+from fallline.optim.states import bare_item
 from fallline.rules.program import Program
 
 
@@ -42,6 +44,12 @@ def choose_lowering(program: Program, item: Item, group: Mapping[str, Any]) -> C
     return Choice("foreach", obstacle)
 
 
+def check_possible(param: Tensor, group: Mapping[str, Any], name: str) -> None:
+    """Raises if the group asks for a lowering that cannot step this parameter."""
+    if wanted_lowering(group).startswith("native") and (obstacle := _obstacle(bare_item(param))):
+        raise ValueError(f"fused=True is not possible for {name}: {obstacle}; use fused=None for the fastest that is")
+
+
 def _obstacle(item: Item) -> str | None:
     """Why native cannot address this parameter."""
     if item.dtype == torch.float64:
@@ -52,6 +60,8 @@ def _obstacle(item: Item) -> str | None:
         data = operand.data
         if data.device.type != "cpu":
             return f"the parameter is on {data.device}"
+        if operand.lazy:
+            return "it is a lazily conjugated or negated view"
         if operand.format is None and not supports(data):
             return f"{data.dtype} has no native kernel"
     return None

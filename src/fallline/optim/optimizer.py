@@ -15,11 +15,13 @@ from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimize
 from fallline.lower.batch import HALF, StepNumbers
 from fallline.lower.together import Late, together
 from fallline.optim import checkpoint, gradients
-from fallline.optim.choose import choose_lowering
-from fallline.optim.layout import check_parameter
+from fallline.optim.choose import Choice, check_possible, choose_lowering
+from fallline.optim.layout import check_parameter, refuse_repeated, refuse_shared
 from fallline.optim.options import (
     GROUP_OPTIONS,
     OPTIMIZER_OPTIONS,
+    check_fixed,
+    check_group_keys,
     check_optimizer_options,
     check_options,
 )
@@ -30,13 +32,19 @@ from fallline.optim.states import (
     STEP,
     Watched,
     WatchedStates,
+    bare_item,
     build_item,
+    fitted,
+    fitted_master,
+    follow,
+    keys_of,
     new_state,
 )
 from fallline.optimizers.describe import Description
 from fallline.rules.annotations import State
 
 _grad_of = attrgetter("grad")
+_profiler_enabled = torch._C._autograd._profiler_enabled
 
 
 class RuleOptimizer(torch.optim.Optimizer):
@@ -80,18 +88,16 @@ class RuleOptimizer(torch.optim.Optimizer):
     # ------------------------------------------------------------------ groups
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        unknown = set(param_group) - set(self.defaults) - {"params", "param_names", "initial_lr"}
-        if unknown:
-            raise TypeError(
-                f"{type(self).__name__} has no group option {sorted(unknown)[0]!r}; it has "
-                + ", ".join(sorted(self.defaults))
-            )
+        check_group_keys(param_group, {*self.defaults, *self.description.rule.states, STEP}, type(self).__name__)
         self._check_group({**self.defaults, **param_group})
+        refuse_repeated(param_group)
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         try:
             for index, param in enumerate(group["params"]):
-                check_parameter(param, self._name_of(group, index))
+                name = self._name_of(group, index)
+                check_parameter(param, name)
+                check_possible(param, group, name)
             self._check_formats(group)
         except Exception:
             self.param_groups.pop()
@@ -109,13 +115,17 @@ class RuleOptimizer(torch.optim.Optimizer):
         description = self.description
         check_options(group)
         description.check({name: group[name] for name in description.defaults if name in group and name not in GROUP_OPTIONS})
+        check_fixed(group, description)
 
     def _check_formats(self, group: Mapping[str, Any]) -> None:
+        if group["state_dtype"] == "float32":
+            return
         rule = self.description.rule
-        if group["state_dtype"] in ("int8", "int4") and not any(s.low_bit for s in rule.states.values()):
+        trace = rule.trace_for(self.description.expand(self._hypers(group)), 2)
+        if not any(state.low_bit for state in rule.program(trace).states.values()):
             raise ValueError(
-                f"state_dtype={group['state_dtype']!r}: {rule.name} has no state that can be stored in so few bits; "
-                'use "float32"'
+                f"state_dtype={group['state_dtype']!r}: with these options {type(self).__name__} has no state that can "
+                'be stored in so few bits; use "float32"'
             )
 
     @staticmethod
@@ -170,7 +180,7 @@ class RuleOptimizer(torch.optim.Optimizer):
             spelled = {part: alias for alias, parts in rule.aliases.items() for part in parts}
             derived = [spelled.get(a, a) for names in rule.derived_from.values() for a in names if a != "ndim"]
             statics = [n for n in rule.statics if n not in rule.derive]
-            options = ("maximize", "foreach", "fused", "compiled", "stochastic_rounding")
+            options = ("maximize", "foreach", "fused", "compiled", "state_dtype", "stochastic_rounding", "master_weights")
             type(self)._setting_names = itemgetter(*dict.fromkeys((*statics, *derived, *options)))
         return type(self)._setting_names(group)  # type: ignore[misc]
 
@@ -194,16 +204,26 @@ class RuleOptimizer(torch.optim.Optimizer):
                     continue
                 name = self._name_of(group, index)
                 check_parameter(param, name)
+                check_possible(param, group, name)
+                if param.grad is not None and param.grad.is_sparse:
+                    gradients.refuse_sparse(self.description, group, name)
                 members.append(Member(param, None, number, g, name))  # type: ignore[arg-type]
+        refuse_shared([m.param for m in members], [m.name for m in members])
         programs = []
         for member in members:
             group = self.param_groups[member.group]
             values = self.description.expand(self._hypers(group))
             trace = rule.trace_for(values, member.param.ndim + member.param.is_complex())
             programs.append(rule.program(trace))
-        # Nothing above has changed anything; now states may be made.
-        for member, program in zip(members, programs, strict=True):
-            self._complete_state(member, program.states)
+        completed = [self._completed(m, program.states) for m, program in zip(members, programs, strict=True)]
+        # Nothing above has changed anything; now states may be set.
+        for member, entry in zip(members, completed, strict=True):
+            known = self.state.get(member.param)
+            if isinstance(known, Watched):
+                dict.clear(known)
+                dict.update(known, entry)
+            else:
+                dict.__setitem__(self.state, member.param, Watched(entry, self._invalidate))
         self._share_scalars(len(everyone), members)
         buckets: dict[Any, list[Member]] = {}
         for member, program in zip(members, programs, strict=True):
@@ -220,30 +240,36 @@ class RuleOptimizer(torch.optim.Optimizer):
             waiting=waiting,
             states=self.state,
             settings=[self._settings(group) for group in self.param_groups],
+            masters=[(m.param, self.state[m.param][MASTER]) for m in members if MASTER in self.state[m.param]],
         )
         return self._plan
 
-    def _complete_state(self, member: Member, states: Mapping[str, State]) -> None:
-        """Allocates what a parameter's state lacks; the first time that is everything."""
+    def _completed(self, member: Member, states: Mapping[str, State]) -> dict[str, Any]:
+        """A parameter's state with what it lacks (the first time that is everything), in its group's formats."""
         group, param = self.param_groups[member.group], member.param
-        entry = self.state.get(param)
-        if not isinstance(entry, Watched):
-            entry = Watched(entry or {}, self._invalidate)
-            dict.__setitem__(self.state, param, entry)
-        added: dict[str, Any] = {}
-        if STEP not in entry:
-            added[STEP] = torch.zeros((), dtype=torch.float32)
+        where = f"the state of {member.name}"
+        old = self.state.get(param) or {}
+        entry = dict(old)
+        entry.setdefault(STEP, torch.zeros((), dtype=torch.float32))
         for name, state in states.items():
-            present = any(key == name or key.startswith(f"{name}:") for key in entry)
-            if present or state.shape in ("group", "optimizer"):
+            if state.shape in ("group", "optimizer"):
                 continue
             if state.shape == "scalar":
-                added[name] = torch.tensor(self._initial(state, group), dtype=torch.float64)
-            else:
-                added.update(new_state(name, state, param, group["state_dtype"], self._initial(state, group)))
-        if group["master_weights"] and param.dtype in HALF and MASTER not in entry:
-            added[MASTER] = param.detach().to(torch.float32, copy=True)
-        dict.update(entry, added)
+                entry.setdefault(name, torch.tensor(self._initial(state, group), dtype=torch.float64))
+                continue
+            found = fitted(name, state, old, param, group["state_dtype"], where)
+            if found is None:
+                found = new_state(name, state, param, group["state_dtype"], self._initial(state, group))
+            for key in keys_of(name):
+                entry.pop(key, None)
+            entry.update(found)
+        if not group["master_weights"] or param.dtype not in HALF:
+            entry.pop(MASTER, None)
+        elif MASTER in entry:
+            entry[MASTER] = fitted_master(entry, param, where)
+        else:
+            entry[MASTER] = param.detach().to(torch.float32, copy=True)
+        return entry
 
     def _share_scalars(self, count: int, members: Sequence[Member]) -> None:
         """Makes counters and scalar states of all parameters views of one flat tensor each: a thousand
@@ -266,7 +292,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         """One step.  ``closure`` reevaluates the model and returns the loss, as in torch."""
         if torch.compiler.is_dynamo_compiling() or _frame_callback() is not None:
             return _untraced_step(self, closure)
-        if torch.autograd._profiler_enabled() or _has_hooks(self):
+        if _profiler_enabled() or _has_hooks(self):
             return _hooked_step(self, closure) if closure is not None else _hooked_step(self)
         return self._step(closure)
 
@@ -285,13 +311,22 @@ class RuleOptimizer(torch.optim.Optimizer):
         found_inf = getattr(self, "found_inf", None)
         if found_inf is not None and float(found_inf) != 0.0:
             return loss
-        plan = self._current_plan()
-        sparse = self._bind(plan)
+        plan, sparse = self._bound_plan()
+        self._follow_parameters(plan)
         factor = gradients.factor(self, plan.buckets, [g for _, _, g in sparse])
         if factor is None:
             return loss
         self._run(plan, factor, sparse)
         return loss
+
+    def _bound_plan(self) -> tuple[Plan, list[tuple[Bucket, int, Tensor]]]:
+        """The plan, with this step's gradients."""
+        plan = self._current_plan()
+        try:
+            return plan, self._bind(plan)
+        except Outdated:
+            plan = self._make_plan()
+            return plan, self._bind(plan)
 
     def _bind(self, plan: Plan) -> list[tuple[Bucket, int, Tensor]]:
         """Takes this step's gradients; returns the sparse ones, which take a way of their own."""
@@ -299,6 +334,8 @@ class RuleOptimizer(torch.optim.Optimizer):
         for bucket in plan.buckets:
             grads = list(map(_grad_of, bucket.params))
             if not bucket.bind_fast(grads):
+                if bucket.is_outdated():
+                    raise Outdated
                 checked = []
                 for i, grad in enumerate(grads):
                     if grad is not None and grad.is_sparse:
@@ -307,6 +344,12 @@ class RuleOptimizer(torch.optim.Optimizer):
                     checked.append(gradients.check(bucket, i, grad))
                 bucket.bind(checked)
         return sparse
+
+    def _follow_parameters(self, plan: Plan) -> None:
+        """Master weights take over what somebody has written to a parameter since the last step."""
+        if [param._version for param, _ in plan.masters] != plan.versions:
+            for param, master in plan.masters:
+                follow(master, param)
 
     def _run(self, plan: Plan, factor: float, sparse: Sequence[tuple[Bucket, int, Tensor]]) -> None:
         rows = Rows(self._classes, self.param_groups, self._flat)
@@ -346,14 +389,14 @@ class RuleOptimizer(torch.optim.Optimizer):
     def run_entry(self, name: str) -> None:
         """Runs a further entry point of the rule (``train``, ``update_hessian``) over every parameter that has
         states; one that uses gradients, over those that have one."""
-        plan = self._current_plan()
+        plan, sparse = self._bound_plan()
         programs = [
             self.description.rule.program(dataclasses.replace(bucket.program.trace, entry=name))
             for bucket in plan.buckets
         ]
         factor: float | None = 1.0
         if any(program.uses_gradient for program in programs):
-            if self._bind(plan):
+            if sparse:
                 raise TypeError(f"{name}() does not take sparse gradients")
             factor = gradients.factor(self, plan.buckets, ())
         if factor is None:
@@ -367,7 +410,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         self._write_scalars(rows.writes)
 
     def _launch(self, bucket: Bucket, numbers: StepNumbers) -> Late:
-        if torch.autograd._profiler_enabled():
+        if _profiler_enabled():
             with torch.profiler.record_function(f"fallline::{bucket.program.name}"):
                 return bucket.run(numbers)
         return bucket.run(numbers)
@@ -383,6 +426,7 @@ class RuleOptimizer(torch.optim.Optimizer):
             chosen = set(present)
             stepped = [m.param for b in plan.buckets for m in b.members if m.number in chosen]
             torch.autograd.graph.increment_version(stepped)
+        plan.versions = [param._version for param, _ in plan.masters]
         if self.description.rule.counts == "group":
             chosen = set(present)
             for g in {m.group for b in plan.buckets for m in b.members if m.number in chosen}:
@@ -399,7 +443,7 @@ class RuleOptimizer(torch.optim.Optimizer):
     # ------------------------------------------------------------------ checkpoints and copies
 
     def state_dict(self) -> dict[str, Any]:
-        return checkpoint.save(self, super().state_dict())
+        return checkpoint.save(self)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         checkpoint.load(self, state_dict)
@@ -417,18 +461,32 @@ class RuleOptimizer(torch.optim.Optimizer):
 
     def explain(self) -> str:
         """Which lowering steps which parameters, and why not a faster one."""
-        plan = self._make_plan()
+        found: dict[Choice, list[tuple[int, Tensor]]] = {}
+        waiting = 0
+        for g, group in enumerate(self.param_groups):
+            self._check_group(group)
+            values = self.description.expand(self._hypers(group))
+            for param in group["params"]:
+                rule = self.description.rule
+                program = rule.program(rule.trace_for(values, param.ndim + param.is_complex()))
+                found.setdefault(choose_lowering(program, bare_item(param), group), []).append((g, param))
+                waiting += not self.state.get(param) and param.grad is None
         lines = []
-        for bucket in plan.buckets:
-            count = sum(item.numel for item in bucket.items)
-            groups = ", ".join(map(str, dict.fromkeys(bucket.groups)))
+        for choice, members in found.items():
+            groups = list(dict.fromkeys(g for g, _ in members))
+            tensors = f"{len(members)} tensor{'s' if len(members) > 1 else ''}"
+            count = sum(param.numel() for _, param in members)
             lines.append(
-                f"group {groups}: {len(bucket.items)} tensors, {count:,} elements: "
-                f"{bucket.choice.lowering} ({bucket.choice.reason})"
+                f"group{'s' if len(groups) > 1 else ''} {', '.join(map(str, groups))}: {tensors}, {count:,} elements: "
+                f"{choice.lowering} ({choice.reason})"
             )
-        if plan.waiting:
-            lines.append(f"{len(plan.waiting)} tensors have had no gradient yet: not chosen")
+        if waiting:
+            lines.append(f"{waiting} of them {'has' if waiting == 1 else 'have'} had no gradient yet, and no state")
         return "\n".join(lines)
+
+
+class Outdated(Exception):
+    """The plan describes a layout that a parameter no longer has."""
 
 
 def _has_hooks(optimizer: RuleOptimizer) -> bool:

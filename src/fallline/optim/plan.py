@@ -27,6 +27,11 @@ PYTHON_PASSES: dict[str, Callable[..., Passes]] = {
 }
 
 
+def layout_of(param: Tensor) -> tuple[Any, ...]:
+    """What decides, together with the pointer, where and how a parameter's elements are read."""
+    return param.shape, param.stride(), param.dtype, param.is_conj(), param.is_neg()
+
+
 @dataclasses.dataclass(eq=False)
 class Member:
     """One parameter in a bucket."""
@@ -49,6 +54,7 @@ class Bucket:
         self.items = [m.item for m in members]
         self.numbers = [m.number for m in members]
         self.groups = [m.group for m in members]
+        self.layouts = [layout_of(p) for p in self.params]
         self.has_views = any(p.is_complex() for p in self.params)
         self.launch: Launch | None = None
         if choice.lowering.startswith("native"):
@@ -72,6 +78,10 @@ class Bucket:
             return False
         self.grads, self.complete = grads, True
         return True
+
+    def is_outdated(self) -> bool:
+        """Whether a parameter's ``data`` has become another view of the same memory."""
+        return any(layout_of(p) != layout for p, layout in zip(self.params, self.layouts, strict=True))
 
     def bind(self, grads: Sequence[Tensor | None]) -> None:
         """Takes gradients that were checked one by one."""
@@ -123,3 +133,7 @@ class Plan:
     states: Mapping[Tensor, Any]
     settings: list[tuple[Any, ...]]
     """Per group, what the specialisation was chosen from."""
+    masters: list[tuple[Tensor, Tensor]]
+    """16-bit parameters with their float32 master weights."""
+    versions: list[int] = dataclasses.field(default_factory=list)
+    """Autograd's counters of these parameters after the last step: tells when one was written to."""

@@ -56,7 +56,7 @@ def _entry_method(name: str) -> Any:
     return method
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def builtin_class(class_name: str) -> type[RuleOptimizer]:
     return class_of(description(class_name), "fallline")
 

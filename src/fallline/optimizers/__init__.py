@@ -26,7 +26,7 @@ FILES = {
 }
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def description(class_name: str) -> Description:
     """The description behind a class name, ``description("AdamW")``."""
     module = importlib.import_module(f"fallline.optimizers.{FILES[class_name]}")

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fallline.rules.annotations import Range, Static
 from fallline.rules.rule import Rule
 
 
@@ -68,7 +69,8 @@ class Description:
         """Raises an error that names the argument, its value and what would be right."""
         spelled = {part: f"{alias}[{i}]" for alias, parts in self.rule.aliases.items() for i, part in enumerate(parts)}
         expanded = self.expand(values)
-        for name, note in (*self.rule.hypers.items(), *self.rule.statics.items()):
+        notes: dict[str, Range | Static] = {**self.rule.hypers, **self.rule.statics}
+        for name, note in notes.items():
             if name in expanded:
                 note.check(spelled.get(name, name), expanded[name])
         for requirement in self.requires:

@@ -49,7 +49,7 @@ SMALL = (Space.ALL, Space.TENSOR, Space.BATCH, Space.ROW, Space.COL, Space.LEAD)
 
 def join(a: Space, b: Space) -> Space:
     """The space of an elementwise operation on values of these two spaces."""
-    if a == b or b.is_scalar and a >= b:
+    if a == b or (b.is_scalar and a >= b):
         return a
     if a.is_scalar:
         return b

@@ -121,8 +121,8 @@ def reachable(roots: Iterable[Node]) -> list[Node]:
 def assemble(
     rule: Rule, trace: Trace, graph: Graph, states: Mapping[str, State], written: Mapping[str, Node]
 ) -> Program:
-    needed = reachable(written.values())
     writes, small_writes, host_writes, late_writes = _sort_writes(rule, states, written)
+    needed = reachable(node for kind in (writes, small_writes, host_writes, late_writes) for node in kind.values())
 
     last = max((node.level for node in needed), default=0)
     reductions = tuple(

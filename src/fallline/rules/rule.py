@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import dis
-import functools
 import inspect
 import itertools
 import traceback
@@ -61,7 +60,7 @@ class Rule:
         self.aliases = {name: tuple(parts) for name, parts in aliases.items()}
         self.derive = dict(derive)
         self.entries: dict[str, Entry] = {}
-        functools.update_wrapper(self, function)
+        self.__doc__, self.__module__ = function.__doc__, function.__module__
 
         names, keywords, notes = _signature(function)
         if len(names) < 2:

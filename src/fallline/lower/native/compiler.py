@@ -46,13 +46,13 @@ def find_compiler() -> str | None:
     return None
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def compiler_version(path: str) -> str:
     result = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
     return result.stdout.splitlines()[0] if result.stdout else "unknown"
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _temporary_cache() -> Path:
     path = Path(tempfile.mkdtemp(prefix="fallline-"))
     warnings.warn(

@@ -294,19 +294,17 @@ class _Stage:
         if self.k == 0:
             for node in _small_operands(self.program):
                 source = self.program.small_operands.index(node.attr)
-                lines += _over(node.space, lambda i, v=self.vector(node), s=source: f"{v}[{i}] = q->state[{s}][{i}];")
+                lines.append(_over(node.space, f"{self.vector(node)}[@] = q->state[{source}][@];"))
         for node in self.program.stages[self.k]:
             lines += self.compute(node)
         if self.k == len(self.program.reductions):
             for name, node in self.program.small_writes.items():
                 target = self.program.small_operands.index(name)
                 space = self.program.states[name].space
-                lines += _over(
-                    space, lambda i, n=node, t=target: f"q->state[{t}][{i}] = (float)({self.value(n, i, False)});"
-                )
+                lines.append(_over(space, f"q->state[{target}][@] = (float)({self.value(node, False)});"))
         if not lines:
             return ""
-        return "\n".join(["static void @NAME@_stage%d(const fl_small* q) {" % self.k, *_indent(lines), "}\n"])
+        return "\n".join([f"static void @NAME@_stage{self.k}(const fl_small* q) {{", *_indent(lines), "}\n"])
 
     def vector(self, node: Node) -> str:
         return f"q->vec[{self.slots.vector[node.index]}]"
@@ -315,15 +313,10 @@ class _Stage:
         if node.op == "reduce":
             return self.reduce(node)
         wants = [node.op in ("and", "or", "not") or (node.op == "where" and i == 0) for i in range(len(node.args))]
+        args = [self.value(a, w) for a, w in zip(node.args, wants, strict=True)]
         if node.space.is_scalar:
-            args = [self.value(a, "", w) for a, w in zip(node.args, wants, strict=True)]
             return [f"q->scalar[{self.slots.scalar[node.index]}] = {_expression(node, args)};"]
-
-        def assign(i: str) -> str:
-            args = [self.value(a, i, w) for a, w in zip(node.args, wants, strict=True)]
-            return f"{self.vector(node)}[{i}] = (float)({_expression(node, args)});"
-
-        return _over(node.space, assign)
+        return [_over(node.space, f"{self.vector(node)}[@] = (float)({_expression(node, args)});")]
 
     def reduce(self, node: Node) -> list[str]:
         (source,), (kind, _) = node.args, node.attr
@@ -332,7 +325,7 @@ class _Stage:
         outer, inner, index = _SIZES[source.space]
         loop = f"for (int64_t j = 0; j < {inner}; ++j) " + step.format(f"{self.vector(source)}[{index}]")
         if node.space == Space.BATCH:
-            body = ["double acc = %s;" % start, loop, f"{self.vector(node)}[b] = (float)acc;"]
+            body = [f"double acc = {start};", loop, f"{self.vector(node)}[b] = (float)acc;"]
             return [f"for (int64_t b = 0; b < {outer}; ++b) {{", *_indent(body), "}"]
         target = f"q->scalar[{self.slots.scalar[node.index]}]"
         return [
@@ -343,7 +336,8 @@ class _Stage:
             "}",
         ]
 
-    def value(self, node: Node, index: str, wants_bool: bool) -> str:
+    def value(self, node: Node, wants_bool: bool) -> str:
+        """``[@]`` stands for the index of the loop around it."""
         if node.op == "const":
             return _as(_literal(node.attr, "double"), isinstance(node.attr, bool), wants_bool)
         if node.space == Space.HOST:
@@ -351,21 +345,22 @@ class _Stage:
         elif node.space.is_scalar:
             text = f"q->scalar[{self.slots.scalar[node.index]}]"
         else:
-            text = f"(double){self.vector(node)}[{'b' if node.space == Space.BATCH else index}]"
+            text = f"(double){self.vector(node)}[{'b' if node.space == Space.BATCH else '@'}]"
         return _as(text, False, wants_bool)
 
 
-def _over(space: Space, line: Callable[[str], str]) -> list[str]:
+def _over(space: Space, line: str) -> str:
+    """A loop over a small array; ``[@]`` in the line becomes its index."""
     outer, inner, index = _SIZES[space]
     loop = f"for (int64_t b = 0; b < {outer}; ++b) for (int64_t j = 0; j < {inner}; ++j)"
-    return [f"{loop} {line(index)}"]
+    return f"{loop} {line.replace('[@]', f'[{index}]')}"
 
 
 def _indent(lines: Sequence[str]) -> list[str]:
     return [line if line.startswith("#") else "    " + line for line in lines]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def emit(program: Program) -> tuple[str, str]:
     """The kernel's name and its C++ functions, ending with an initialiser of its ``fl_entry``."""
     slots = Slots(program)

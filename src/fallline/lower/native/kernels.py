@@ -79,7 +79,7 @@ def _check_limits(program: Program) -> None:
         raise NativeUnavailable(f"{program.name} has more than {MAX_REDUCTIONS} reductions")
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _kernel(program: Program, found: Library) -> Kernel | NativeUnavailable:
     try:
         _check_limits(program)

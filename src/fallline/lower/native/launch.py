@@ -71,6 +71,9 @@ class Launch:
         # Two bytes per element may be either of two dtypes; four are float32.
         self.ambiguous = any(dtype != torch.float32 for dtype in self.grad_dtypes)
         self.odd_grads: set[int] = set()
+        self.grad_arrays: dict[int, Any] = {}
+        # The only contiguous tensors that may be negated lazily: the imaginary part of a conjugated number.
+        self.tiny = [i for i, item in enumerate(items) if item.numel == 1]
         for i in range(count):
             self.describe(i, permuted=self.may_permute(i))
         self.simple = all(strides is None for strides in self.grad_strides)
@@ -160,6 +163,7 @@ class Launch:
                 list(map(_bytes_of, grads)) == self.grad_bytes
                 and all(map(Tensor.is_contiguous, grads))  # type: ignore[arg-type]
                 and not (self.ambiguous and list(map(_dtype_of, grads)) != self.grad_dtypes)
+                and not any(grads[i].is_neg() for i in self.tiny)  # type: ignore[union-attr]
             ):
                 return False
             self.pack(self.pointers, 0, *map(Tensor.data_ptr, grads))  # type: ignore[arg-type]
@@ -184,8 +188,7 @@ class Launch:
         operand = self.operands[i * self.n_operands + self.grad_at]
         operand.format = DENSE[grad.dtype]
         if self.grad_strides[i] is None and not grad.is_contiguous():
-            array = (c_int64 * grad.ndim)(*grad.stride())
-            self.keep[i].append(array)
+            array = self.grad_arrays[i] = (c_int64 * grad.ndim)(*grad.stride())
             operand.strides = addressof(array)
             self.odd_grads.add(i)
         else:

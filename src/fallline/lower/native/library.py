@@ -148,7 +148,7 @@ def library_path() -> Path | None:
     return None
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _load(isa: str, switch: str) -> Library | NativeUnavailable:
     if switch == "0":
         return NativeUnavailable("switched off by FALLLINE_NATIVE=0")
