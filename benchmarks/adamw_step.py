@@ -1,4 +1,4 @@
-"""``make race``: the step of AdamW in every implementation torch and fallline have, on this machine, in a minute."""
+"""``make race``: AdamW's step in every implementation that torch and fallline have, here, in a minute."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-import fallline
 from benchmarks import report
-from benchmarks.arms import LOW_BIT, OURS, OURS_INT8, TORCH
+from benchmarks.arms import OURS, OURS_INT8, TORCH
 from benchmarks.rows import milliseconds
 from benchmarks.settings import RESULTS, ROOT, Settings
 from benchmarks.steps import Steps, compare
@@ -35,7 +34,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=12.0, help="measuring time per size (default 12)")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="print the result as JSON on stdout, and nothing else")
+    parser.add_argument(
+        "--json", action="store_true", help="print the result as JSON on stdout, and nothing else"
+    )
     parser.add_argument("--readme", action="store_true", help="put the table into README.md too")
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
@@ -48,10 +49,13 @@ def main() -> int:
     if chosen.json:
         json.dump({**data, "verdict": verdict(found)}, sys.stdout, indent=1)
         return 0
-    console = Console(highlight=False, **({} if sys.stdout.isatty() else {"width": 100}))
-    show(console, found, where)
+    text = render(lambda console: show(console, found, where), 100)
+    if sys.stdout.isatty():
+        show(Console(highlight=False), found, where)
+    else:
+        print(text, end="")
     if chosen.readme:
-        update_readme(ROOT / "README.md", render(lambda text: show(text, found, where), 100))
+        update_readme(ROOT / "README.md", text)
     return 0
 
 
@@ -67,8 +71,8 @@ def show(console: Console, found: Sequence[Steps], where: dict[str, Any]) -> Non
                 arm,
                 milliseconds(steps.samples.median(arm)).removesuffix(" ms"),
                 "" if arm == TORCH else steps.samples.ratio(TORCH, arm).short("×"),
-                f"{gb_per_s(steps, arm):.3g}",
-                f"{steps.fraction(arm):.2f}",
+                steps.gb_per_s(arm).short(),
+                steps.fraction(arm).short(),
                 style="bold" if ours else "",
             )
         table.add_row()
@@ -86,17 +90,12 @@ def show(console: Console, found: Sequence[Steps], where: dict[str, Any]) -> Non
     console.print(verdict(found))
 
 
-def gb_per_s(steps: Steps, arm: str) -> float:
-    moved = fallline.info("adamw").bytes_moved["int8" if arm in LOW_BIT else "float32"]
-    return moved * steps.elements / steps.samples.median(arm).value / 1e9
-
-
 def verdict(found: Sequence[Steps]) -> str:
     """One sentence that answers which one to take."""
     parts = []
     for steps in found:
         plain, int8 = (in_words(steps.samples.ratio(TORCH, arm, LEVEL)) for arm in (OURS, OURS_INT8))
-        limit = f"{steps.fraction(OURS):.0%} of the bandwidth"
+        limit = f"{steps.fraction(OURS).short()} of the bandwidth"
         parts.append(f"{plain} on {steps.shape} ({limit}; with int8 states {int8})")
     return f"Against torch's fused AdamW, fallline's step is {', '.join(parts)}."
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import sys
 from collections.abc import Callable, Sequence
@@ -28,22 +29,8 @@ def _torch(**options: Any) -> Callable[[Sequence[Parameter]], Any]:
     return lambda params: torch.optim.AdamW(params, **HYPERS, **options)
 
 
-def _deepspeed(params: Sequence[Parameter]) -> Any:
-    from deepspeed.ops.adam import DeepSpeedCPUAdam
-
-    return DeepSpeedCPUAdam(params, **HYPERS, adamw_mode=True)
-
-
-def _bitsandbytes(params: Sequence[Parameter]) -> Any:
-    from bitsandbytes.optim import AdamW8bit
-
-    return AdamW8bit(params, **HYPERS)
-
-
-def _torchao(params: Sequence[Parameter]) -> Any:
-    from torchao.optim import AdamW8bit
-
-    return AdamW8bit(params, **HYPERS)
+def _peer(module: str, name: str, **options: Any) -> Callable[[Sequence[Parameter]], Any]:
+    return lambda params: getattr(importlib.import_module(module), name)(params, **HYPERS, **options)
 
 
 OURS = "fallline"
@@ -62,9 +49,9 @@ ADAMW: dict[str, Callable[[Sequence[Parameter]], Any]] = {
     TORCH: _torch(fused=True),
     "torch foreach": _torch(foreach=True),
     "torch loop": _torch(foreach=False, fused=False),
-    DEEPSPEED: _deepspeed,
-    BITSANDBYTES: _bitsandbytes,
-    TORCHAO: _torchao,
+    DEEPSPEED: _peer("deepspeed.ops.adam", "DeepSpeedCPUAdam", adamw_mode=True),
+    BITSANDBYTES: _peer("bitsandbytes.optim", "AdamW8bit"),
+    TORCHAO: _peer("torchao.optim", "AdamW8bit"),
 }
 
 

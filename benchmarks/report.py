@@ -43,7 +43,7 @@ def _git(*arguments: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def save(path: Path, data: Mapping[str, Any]) -> None:
+def save(path: Path, data: Any) -> None:
     """Whole or not at all: a run that is killed leaves the last complete file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
@@ -59,7 +59,9 @@ def show(rows: Sequence[Row], console: Console, quick: bool) -> None:
         style = {True: "green", False: "red", None: "yellow"}[row.reached]
         value = row.value.text(row.unit) if row.value else "–"
         verdict = row.verdict.replace("**", "")
-        table.add_row(row.what, row.against, value, row.bar_text, f"[{style}]{verdict}[/]", row.ours, row.theirs)
+        table.add_row(
+            row.what, row.against, value, row.bar_text, f"[{style}]{verdict}[/]", row.ours, row.theirs
+        )
     console.print(table)
     console.print(sentence(rows, quick))
 
@@ -69,7 +71,7 @@ def sentence(rows: Sequence[Row], quick: bool = False) -> str:
     measured = [row for row in rows if row.reached is not None]
     missed = [row for row in measured if not row.reached]
     if quick:
-        return f"A quick run over {len(measured)} of {len(rows)} rows: everything works; the numbers mean nothing."
+        return f"A quick run, {len(measured)} of {len(rows)} rows measured: the numbers mean nothing."
     text = f"{len(measured) - len(missed)} of {len(measured)} bars reached"
     if missed:
         text += "; not reached: " + "; ".join(f"{row.what} against {row.against}" for row in missed)
@@ -79,26 +81,48 @@ def sentence(rows: Sequence[Row], quick: bool = False) -> str:
 
 
 METHOD = """\
-Ratios are time of the peer ÷ time of ours. All arms of a case run in one process on the same tensors, one sample of
-each per round in random order; a sample repeats short steps until it lasts 5 ms. Times are medians, ratios are medians
-of the ratios within rounds, and intervals are 95 % bootstrap intervals of those medians. Rounds go on until half the
-interval of every ratio is below 1 % of it, or the time is over. The first calls and the rounds in which some arm still
-became faster are left out. "Of the probe" is the part of the machine's bandwidth that a step uses: its bytes per second
-over those of a hand-written sweep with as many streams over as many elements, one more arm of the same rounds.
-Allocations are everything asked of malloc and mmap during a step, in a process of its own.
+Ratios are time of the peer ÷ time of ours. All arms of a case run in one process on the same tensors (states
+too, where both store float32), one sample of each per round in random order; a sample repeats short steps
+until it lasts 5 ms. Times are medians, ratios are medians of the ratios within rounds, and intervals are 95 %
+bootstrap intervals of those medians. Rounds go on until half the interval of every ratio is below 1 % of it,
+or the time is over. The first calls and the rounds in which some arm still became faster are left out.
+
+"Of the probe" is the part of the machine's bandwidth that a step uses: its bytes per second over those of a
+hand-written sweep with as many streams over as many elements, which is one more arm of the same rounds.
+
+Allocations are everything that is asked of malloc and mmap during a step, in a process of its own. Bytes of
+states are those of all storages that the states lie in.
 """
 
 
 def markdown(rows: Sequence[Row], where: Mapping[str, Any], data: Path) -> str:
     """The page ``docs/benchmarks.md``."""
-    lines = ["# Benchmarks", "", "Written by `make bench`; every number is computed from the raw samples of one run.", ""]
+    lines = [
+        "# Benchmarks",
+        "",
+        "Written by `make bench`; every number is computed from the raw samples of one run.",
+        "",
+    ]
     lines += [f"**{sentence(rows)}**", ""]
-    lines += ["| what | against | peer ÷ ours (95 %) | bar | | ours | theirs |", "|---|---|---|---|---|---|---|"]
+    lines += [
+        "| what | against | peer ÷ ours (95 %) | bar | | ours | theirs |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for row in rows:
         value = row.value.text(row.unit) if row.value else "–"
         cells = (row.what, row.against, value, row.bar_text, row.verdict, row.ours, row.theirs)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    lines += ["", "## Machine", "", *_machine(where), f"- raw samples: `{data.name}`", "", "## Method", "", METHOD]
+    lines += [
+        "",
+        "## Machine",
+        "",
+        *_machine(where),
+        f"- raw samples: `{data.name}`",
+        "",
+        "## Method",
+        "",
+        METHOD,
+    ]
     return "\n".join(lines)
 
 

@@ -16,6 +16,7 @@ from benchmarks.rows import Row, milliseconds
 from benchmarks.settings import Settings
 from benchmarks.timing import Arm, Samples, interleave
 from fallline.measure.bandwidth import Sweep
+from fallline.measure.stats import Estimate
 from fallline.measure.traffic import passes
 
 PROBE = "probe"
@@ -47,16 +48,23 @@ class Steps:
             theirs=milliseconds(self.samples.median(peer)),
         )
 
-    def fraction(self, arm: str) -> float:
-        """Bytes per second against the probe's with AdamW's float32 streams and the same number of elements."""
-        moved = fallline.info("adamw").bytes_moved
-        share = moved["int8" if arm in LOW_BIT else "float32"] / moved["float32"]
-        return self.samples.ratio(PROBE, arm).value * share
+    def bytes_moved(self, arm: str) -> float:
+        """What a step has to move."""
+        return fallline.info("adamw").bytes_moved["int8" if arm in LOW_BIT else "float32"] * self.elements
+
+    def gb_per_s(self, arm: str) -> Estimate:
+        seconds, giga = self.samples.median(arm), self.bytes_moved(arm) / 1e9
+        return Estimate(giga / seconds.value, giga / seconds.high, giga / seconds.low, seconds.count)
+
+    def fraction(self, arm: str) -> Estimate:
+        """Bytes per second, against those of the probe with AdamW's float32 streams over as many elements."""
+        ratio, share = self.samples.ratio(PROBE, arm), self.bytes_moved(arm) / self.bytes_moved(PROBE)
+        return Estimate(ratio.value * share, ratio.low * share, ratio.high * share, ratio.count)
 
     def fraction_text(self, arm: str) -> str:
         found = self.fraction(arm)
         # More than the limit is no result: the probe was disturbed, or is not the limit for this working set.
-        return f"{found:.2f} of the probe" + (" (above the limit: suspect)" if found > 1.1 else "")
+        return found.short(" of the probe") + (" (above the limit: suspect)" if found.low > 1.05 else "")
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -89,15 +97,25 @@ def compare(
 
 
 def build_arms(names: Iterable[str], params: Sequence[Parameter]) -> tuple[dict[str, Arm], dict[str, str]]:
-    arms: dict[str, Arm] = {}
+    """The steps of these implementations over the same parameters, gradients and, in float32, states."""
+    made: dict[str, Any] = {}
     missing: dict[str, str] = {}
     for name in names:
         try:
-            arms[name] = adamw(name, params).step
+            made[name] = adamw(name, params)
         except NotInstalled as reason:
             missing[name] = str(reason)
             note(f"  {reason}")
-    return arms, missing
+    _share_states([optimizer for name, optimizer in made.items() if name not in LOW_BIT], params)
+    return {name: optimizer.step for name, optimizer in made.items()}, missing
+
+
+def _share_states(optimizers: Sequence[Any], params: Sequence[Parameter]) -> None:
+    """The same memory for all arms: where states lie relative to parameters can cost half the bandwidth."""
+    for other in optimizers[1:]:
+        for param in params:
+            for key in ("exp_avg", "exp_avg_sq"):
+                other.state[param][key] = optimizers[0].state[param][key]
 
 
 def note(text: str) -> None:

@@ -1,7 +1,7 @@
 """Times several arms side by side: one sample of each per round, in random order.
 
-What slows the machine for a while slows all arms of a round, so ratios within rounds hold where absolute times
-do not. Rounds go on until every comparison is settled or the time is over, and the result says which.
+What slows the machine for a while slows all arms of a round, so ratios within rounds hold where absolute
+times do not. Rounds go on until every comparison is settled or the time is over, and the result says which.
 """
 
 from __future__ import annotations

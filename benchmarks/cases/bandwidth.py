@@ -56,7 +56,8 @@ def _measure(
     params = tensors(shapes, settings.seed)
     made = {label: OPTIMIZERS[label] for label in labels}
     arms = {
-        label: fallline.create(name, params, lr=1e-5, **options).step for label, (name, options) in made.items()
+        label: fallline.create(name, params, lr=1e-5, **options).step
+        for label, (name, options) in made.items()
     }
     sweep = Sweep(streams.reads, streams.writes, sum(map(math.prod, shapes)), settings.threads)
     ahead = sweep.best_distance(seed=settings.seed)

@@ -1,8 +1,8 @@
 """int8 AdamW's memory: bytes of its states, and what a step allocates.
 
-States are counted storage by storage. Allocations are counted below Python and torch, by a library that is loaded
-before the C library's malloc, calloc, realloc, memalign and mmap (``workers/count_allocations.c``), in a process of
-its own. Without a C compiler only torch's allocator is counted, by its profiler.
+States are counted storage by storage. Allocations are counted below Python and torch, in another process, by
+a library loaded in front of the C library's malloc, calloc, realloc, memalign and mmap
+(``workers/count_allocations.c``). Without a C compiler only torch's allocator is counted, by its profiler.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def _states(found: dict[str, Any]) -> Row:
 
 
 def _allocations(found: dict[str, Any]) -> Row:
-    worst = max(found["steps"], key=lambda step: step["bytes"])
+    steps = found["steps"]
+    worst = max(steps, key=lambda step: step["bytes"])
     return Row(
         "memory",
         f"AdamW int8, allocated during a step ({found['method']})",
@@ -73,6 +74,6 @@ def _allocations(found: dict[str, Any]) -> Row:
         ALLOCATION_BAR,
         unit=" MB",
         at_least=False,
-        value=_exactly(worst["bytes"] / 1e6, len(found["steps"])),
-        ours=f"{worst['count']} allocations, the largest {worst['largest']:,} bytes; {len(found['steps'])} steps",
+        value=_exactly(worst["bytes"] / 1e6, len(steps)),
+        ours=f"{worst['count']} allocations, the largest {worst['largest']:,} bytes; {len(steps)} steps",
     )

@@ -1,8 +1,9 @@
 """The first and the second step of AdamW in a new process, and whether anything was compiled.
 
-    python -m benchmarks.workers.first_step CACHE_DIRECTORY
+python -m benchmarks.workers.first_step CACHE_DIRECTORY
 """
 
+import itertools
 import json
 import os
 import sys
@@ -26,6 +27,8 @@ times.append(time.perf_counter())
 for _ in range(5):
     optimizer.step()
     times.append(time.perf_counter())
-spent = [later - earlier for earlier, later in zip(times[:-1], times[1:], strict=True)]
+spent = [later - earlier for earlier, later in itertools.pairwise(times)]
 compiled = len(os.listdir(sys.argv[1])) if os.path.isdir(sys.argv[1]) else 0
-print(json.dumps({"torch_construct": spent[0], "construct": spent[1], "steps": spent[2:], "compiled": compiled}))
+print(
+    json.dumps({"torch_construct": spent[0], "construct": spent[1], "steps": spent[2:], "compiled": compiled})
+)

@@ -95,7 +95,8 @@ def test_parameters_that_never_had_a_gradient_are_exchanged(name):
 
 
 @pytest.mark.parametrize(
-    ("preset", "base"), [("AMSGrad", "Adam"), ("Adam8bit", "Adam"), ("AdamW8bit", "AdamW"), ("Lion8bit", "Lion")]
+    ("preset", "base"),
+    [("AMSGrad", "Adam"), ("Adam8bit", "Adam"), ("AdamW8bit", "AdamW"), ("Lion8bit", "Lion")],
 )
 def test_preset_and_its_class_load_each_others_checkpoints(preset, base):
     params, twins = parameters((70, 70), (5,)), parameters((70, 70), (5,))

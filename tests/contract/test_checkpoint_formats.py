@@ -1,4 +1,4 @@
-"""Low-bit states in checkpoints: kept bit for bit, converted when another format is wanted; exact resumption."""
+"""Low-bit states in checkpoints: kept bit for bit, or converted to the wanted format; exact resumption."""
 
 import io
 
@@ -48,7 +48,10 @@ def test_low_bit_states_have_keys_of_their_own(state_dtype):
     opt = fallline.AdamW(parameters((64, 64), (9,)), state_dtype=state_dtype)
     run(opt, 2)
     large, small = opt.state_dict()["state"].values()
-    assert set(large) == {"step", *(f"{s}:{k}" for s in ("exp_avg", "exp_avg_sq") for k in (state_dtype, "scale"))}
+    assert set(large) == {
+        "step",
+        *(f"{s}:{k}" for s in ("exp_avg", "exp_avg_sq") for k in (state_dtype, "scale")),
+    }
     assert set(small) == {"step", "exp_avg", "exp_avg_sq"}
 
 

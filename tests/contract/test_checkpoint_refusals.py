@@ -58,7 +58,10 @@ CASES = {
     "no groups": (lambda: {"state": {}}, ["param_groups"]),
     "a model's checkpoint": (lambda: torch.nn.Linear(2, 2).state_dict(), ["param_groups", "model"]),
     "not a dictionary": (lambda: [1, 2], ["list"]),
-    "more groups": (lambda: with_groups(lambda g: [*g, {**g[0], "params": [2]}]), ["2 parameter groups", "1"]),
+    "more groups": (
+        lambda: with_groups(lambda g: [*g, {**g[0], "params": [2]}]),
+        ["2 parameter groups", "1"],
+    ),
     "fewer parameters": (
         lambda: with_groups(lambda g: [{**g[0], "params": [0]}]),
         ["group 0", "1 parameter", "2"],
@@ -67,7 +70,10 @@ CASES = {
         lambda: changed(exp_avg=torch.zeros(65, 64)),
         ["parameter 0", "exp_avg", "(65, 64)", "(64, 65)"],
     ),
-    "broadcastable shape": (lambda: changed(exp_avg=torch.zeros(1, 65)), ["parameter 0", "exp_avg", "(1, 65)"]),
+    "broadcastable shape": (
+        lambda: changed(exp_avg=torch.zeros(1, 65)),
+        ["parameter 0", "exp_avg", "(1, 65)"],
+    ),
     "scalar instead of a tensor": (lambda: changed(exp_avg=1.0), ["parameter 0", "exp_avg", "float"]),
     "integers": (lambda: changed(exp_avg=torch.zeros(64, 65, dtype=torch.int64)), ["exp_avg", "int64"]),
     "complex state of a real parameter": (

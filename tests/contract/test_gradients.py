@@ -171,7 +171,13 @@ def test_sparse_gradient_without_entries_changes_nothing_but_the_counter():
 
 
 @pytest.mark.parametrize(
-    "options", [{"state_dtype": "bfloat16"}, {"state_dtype": "int8"}, {"stochastic_rounding": True}, {"master_weights": True}]
+    "options",
+    [
+        {"state_dtype": "bfloat16"},
+        {"state_dtype": "int8"},
+        {"stochastic_rounding": True},
+        {"master_weights": True},
+    ],
 )
 def test_sparse_gradients_with_other_formats(options):
     """Rows without gradient stay as they are; rows with one move as a dense run's do."""
@@ -180,7 +186,7 @@ def test_sparse_gradients_with_other_formats(options):
     (q,) = copies([p])
     sparse, dense = fallline.Adagrad([p], lr=0.1, **options), fallline.Adagrad([q], lr=0.1, **options)
     start = values([p])[0]
-    for step in range(3):
+    for _ in range(3):
         p.grad = sparse_gradient(p, 7)
         q.grad = p.grad.to_dense()
         sparse.step()
@@ -283,7 +289,11 @@ def test_real_gradient_that_is_a_lazily_negated_view(lowering, size):
 @pytest.mark.parametrize("view", ["conj", "neg"])
 def test_parameter_that_is_a_lazily_conjugated_or_negated_view(view, name):
     base, twin = (parameters((4, 3), dtype=torch.complex64)[0].detach() for _ in range(2))
-    lazy, plain = (base.conj(), twin.conj().resolve_conj()) if view == "conj" else (torch._neg_view(base.real), -twin.real)
+    lazy, plain = (
+        (base.conj(), twin.conj().resolve_conj())
+        if view == "conj"
+        else (torch._neg_view(base.real), -twin.real)
+    )
     p, q = Parameter(lazy), Parameter(plain)
     assert p.is_conj() or p.is_neg()
     a, b = getattr(fallline, name)([p], lr=0.1), getattr(fallline, name)([q], lr=0.1)
@@ -368,7 +378,9 @@ def test_gradient_is_read_only():
     for lowering in ("eager", "foreach", "native"):
         set_gradients([p], 0)
         kept = p.grad.clone()
-        fallline.SGD([p], lr=0.1, weight_decay=0.5, maximize=True, clip_norm=0.01, **LOWERINGS[lowering]).step()
+        fallline.SGD(
+            [p], lr=0.1, weight_decay=0.5, maximize=True, clip_norm=0.01, **LOWERINGS[lowering]
+        ).step()
         assert_same(p.grad, kept)
 
 
@@ -416,5 +428,5 @@ def test_tensor_subclass_without_memory_is_refused():
             raise NotImplementedError(func)
 
     wrapped = Wrapper(torch.zeros(3)).requires_grad_()
-    with pytest.raises(TypeError, match="parameter 0.*Wrapper"):
+    with pytest.raises(TypeError, match=r"parameter 0.*Wrapper"):
         fallline.AdamW([wrapped])

@@ -12,8 +12,12 @@ from .trajectories import assert_near, assert_same, copies, parameters, run, set
 def test_groups_have_their_own_hyperparameters():
     a, b = parameters((5, 3), (7,))
     c, d = copies([a, b])
-    ours = fallline.AdamW([{"params": [a], "lr": 0.1}, {"params": [b], "betas": (0.5, 0.6), "weight_decay": 0.3}])
-    theirs = torch.optim.AdamW([{"params": [c], "lr": 0.1}, {"params": [d], "betas": (0.5, 0.6), "weight_decay": 0.3}])
+    ours = fallline.AdamW(
+        [{"params": [a], "lr": 0.1}, {"params": [b], "betas": (0.5, 0.6), "weight_decay": 0.3}]
+    )
+    theirs = torch.optim.AdamW(
+        [{"params": [c], "lr": 0.1}, {"params": [d], "betas": (0.5, 0.6), "weight_decay": 0.3}]
+    )
     run(ours, 5)
     run(theirs, 5)
     assert_near(values([a, b]), values([c, d]))
@@ -47,7 +51,13 @@ def test_state_dtype_per_group_is_the_hybrid():
     opt = fallline.AdamW([{"params": [wide]}, {"params": [narrow], "state_dtype": "int8"}], lr=0.01)
     run(opt, 3)
     assert set(opt.state[wide]) == {"step", "exp_avg", "exp_avg_sq"}
-    assert set(opt.state[narrow]) == {"step", "exp_avg:int8", "exp_avg:scale", "exp_avg_sq:int8", "exp_avg_sq:scale"}
+    assert set(opt.state[narrow]) == {
+        "step",
+        "exp_avg:int8",
+        "exp_avg:scale",
+        "exp_avg_sq:int8",
+        "exp_avg_sq:scale",
+    }
     assert opt.state[narrow]["exp_avg:int8"].dtype == torch.int8
     alone = parameters((128, 64), (128, 64))[:1]
     plain = fallline.AdamW(alone, lr=0.01)
@@ -109,7 +119,7 @@ def test_keys_that_schedulers_put_into_groups_are_accepted():
 
 def test_option_fixed_by_the_class_cannot_be_contradicted():
     (p,) = parameters((3,))
-    with pytest.raises(ValueError, match="decoupled_weight_decay.*fallline.Adam"):
+    with pytest.raises(ValueError, match=r"decoupled_weight_decay.*fallline\.Adam"):
         fallline.AdamW([{"params": [p], "decoupled_weight_decay": False}])
 
 
@@ -117,7 +127,9 @@ def test_named_parameters():
     model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.LayerNorm(3))
     opt = fallline.AdamW(model.named_parameters(), lr=0.1)
     assert opt.param_groups[0]["param_names"] == ["0.weight", "0.bias", "1.weight", "1.bias"]
-    assert [p is q for p, q in zip(opt.param_groups[0]["params"], model.parameters(), strict=True)] == [True] * 4
+    assert [p is q for p, q in zip(opt.param_groups[0]["params"], model.parameters(), strict=True)] == [
+        True
+    ] * 4
     run(opt, 2)
     assert opt.state_dict()["param_groups"][0]["param_names"] == ["0.weight", "0.bias", "1.weight", "1.bias"]
 
@@ -143,7 +155,9 @@ def launches(monkeypatch):
     """How many rows of scalars each native launch had."""
     rows = []
     run_launch = Launch.run
-    monkeypatch.setattr(Launch, "run", lambda self, numbers: (rows.append(len(numbers.rows)), run_launch(self, numbers))[1])
+    monkeypatch.setattr(
+        Launch, "run", lambda self, numbers: (rows.append(len(numbers.rows)), run_launch(self, numbers))[1]
+    )
     return rows
 
 

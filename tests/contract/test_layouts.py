@@ -207,7 +207,9 @@ def test_state_replaced_by_the_user_with_other_strides(lowering):
     assert_same(mine.contiguous(), b.state[plain[0]]["exp_avg"])
 
 
-@pytest.mark.parametrize("way", ["item", "update", "setdefault", "or", "whole entry", "whole state", "in place"])
+@pytest.mark.parametrize(
+    "way", ["item", "update", "setdefault", "or", "whole entry", "whole state", "in place"]
+)
 def test_every_way_of_replacing_a_state_reaches_the_kernel(way):
     (p,) = parameters((6, 5))
     opt = fallline.SGD([p], lr=1.0, momentum=1.0)
@@ -250,7 +252,7 @@ def test_state_of_the_wrong_kind_is_refused_and_nothing_is_touched(state):
     run(opt, 1)
     before = values([p, q])
     opt.state[p]["exp_avg"] = state
-    with pytest.raises(ValueError, match="parameter 1.*exp_avg"):
+    with pytest.raises(ValueError, match=r"parameter 1.*exp_avg"):
         opt.step()
     assert_same(values([p, q]), before)
 
@@ -300,7 +302,11 @@ def test_data_replaced_between_steps(replacement, lowering):
     state = {key: value.double() for key, value in opt.state[p].items()}
     q = Parameter(replacement(p.data).double().contiguous())
     other = fallline.AdamW([q], lr=0.1)
-    other.state[q] = {"step": torch.tensor(2.0), "exp_avg": state["exp_avg"], "exp_avg_sq": state["exp_avg_sq"]}
+    other.state[q] = {
+        "step": torch.tensor(2.0),
+        "exp_avg": state["exp_avg"],
+        "exp_avg_sq": state["exp_avg_sq"],
+    }
     p.data = replacement(p.data)
     old = values([p])[0]
     p.grad = None

@@ -40,7 +40,7 @@ def test_optimizers_step_in_several_threads_at_once():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_step_in_a_forked_child_does_not_hang():
-    # torch's own operations on large tensors would hang there, so the child looks at its results through numpy.
+    # torch's own operations on large tensors would hang there: the child looks at its results through numpy.
     code = """
 import os, torch, fallline
 p = torch.nn.Parameter(torch.zeros(1 << 20)); p.grad = torch.ones_like(p)
@@ -160,4 +160,3 @@ def test_a_run_repeats_exactly():
         return values(params)
 
     assert_same(trained(), trained())
-

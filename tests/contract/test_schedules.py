@@ -6,7 +6,17 @@ from torch.optim import lr_scheduler
 
 import fallline
 
-from .trajectories import TORCH_CASES, assert_near, assert_same, copies, named, parameters, run, set_gradients, values
+from .trajectories import (
+    TORCH_CASES,
+    assert_near,
+    assert_same,
+    copies,
+    named,
+    parameters,
+    run,
+    set_gradients,
+    values,
+)
 
 SCHEDULES = {
     "step": lambda opt: lr_scheduler.StepLR(opt, step_size=2, gamma=0.3),
@@ -33,7 +43,11 @@ def train(optimizer, schedule, steps=10):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("AdamW", {"lr": 0.02}), ("SGD", {"lr": 0.02, "momentum": 0.9}), ("RMSprop", {"lr": 0.02, "momentum": 0.9})],
+    [
+        ("AdamW", {"lr": 0.02}),
+        ("SGD", {"lr": 0.02, "momentum": 0.9}),
+        ("RMSprop", {"lr": 0.02, "momentum": 0.9}),
+    ],
     ids=named,
 )
 def test_schedulers_act_as_on_torch(name, options, schedule):

@@ -23,6 +23,7 @@ FLAGS = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trap
 # Instruction sets: the compiler's flags, and what the processor must have.
 TARGETS = {
     "baseline": ([], set()),
+    "portable": (["-U__SSE2__"], {"sse2"}),  # what neither x86-64 nor ARM would run
     "avx2": (["-mavx2"], {"avx2"}),
     "avx2 f16c fma": (["-mavx2", "-mf16c", "-mfma"], {"avx2", "f16c", "fma"}),
     "avx512": (

@@ -728,7 +728,7 @@ OFFENCES: list[tuple[Callable[..., Any], str]] = [
     (returns_text, "computes with numbers and its own arguments, got 'p' of type str"),
     (uses_columns, "need a matrix: take the keyword argument `ndim` and use them only if ndim >= 2"),
     (uses_columns_of_vectors, "use them only if ndim >= 2 (traced with ndim=1)"),
-    (uses_rows, "needs at least one axis: take the keyword argument `ndim` and ask for it"),
+    (uses_rows, "needs an axis: take the keyword argument `ndim` and use it only if ndim >= 1"),
     (mixes_rows, 'can use axis "rows" or the axes -1 and -2, not both'),
     (reduces_over_an_unknown_axis, "axis must be 'tensor', 'all', 'rows', -1 or -2, got 0"),
     (reduces_a_number, "sum over 'tensor' needs a value per element"),
@@ -777,6 +777,10 @@ def starts_as_another_shape(p, g, m: weights(shape=axis(-1)), *, lr, ndim):
     return p - lr * g, m
 
 
+def has_a_state_per_row(p, g, r: nonneg(shape=axis(-1)), *, lr):
+    return p - lr * g, r
+
+
 def has_a_reserved_state(p, g, step, *, lr):
     return p - lr * g, step
 
@@ -790,6 +794,7 @@ SIGNATURES: list[tuple[Callable[..., Any], str]] = [
     (depends_on_no_flag, "add the keyword argument `heavy: static`"),
     (starts_as_nothing, "m starts as 'beta'; it can start as a number, \"param\", \"grad\" or a hyperparameter"),
     (starts_as_another_shape, "m starts as 'param' but has another shape; let it start as a number"),
+    (has_a_state_per_row, "@rule(derive={'flag': lambda ndim: ndim > 1})"),
     (has_a_reserved_state, "a state cannot be called step; it means something else, rename it"),
 ]
 

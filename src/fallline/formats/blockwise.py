@@ -6,26 +6,34 @@ The scale is the block's largest finite magnitude, and a code k of K levels stan
     nonneg:  about (k / K)^4 scale,       0 <= k <= K,   K = 254 (int8) or 14 (int4).
 
 A first moment spreads over a few decades within a block, and a second moment, its square, over twice as many:
-the powers 2 and 4 put the levels where the values are.  No table is searched.  The fourth root of the nonneg kind is a
-*pseudo-root*: the bits of a float, taken as an integer and shifted right by two, are those of a float close to its
-fourth root (they are its logarithm, but for a straight line in each octave).  Shifting back inverts it exactly, so it
-costs no accuracy to speak of (the update m/sqrt(v) is off by 0.91 % instead of 0.90 %), and neither roots nor powers
-in the kernel, where they would take longer than the memory.  Each operation is in float32:
+the powers 2 and 4 put the levels where the values are. No table is searched. The fourth root of the nonneg
+kind is a *pseudo-root*: the bits of a float, taken as an integer and shifted right by two, are those of a
+float close to its fourth root (they are its logarithm, but for a straight line in each octave). Shifting back
+inverts it exactly, so it costs no accuracy to speak of (the update m/sqrt(v) is off by 1.22 % instead of
+1.20 %, where the sizes of a block's gradients spread by a factor of e^0.5), and neither roots nor powers in
+the kernel, where they would take longer than the memory. Each operation is in float32:
 
     signed:  k = round(sqrt(|x|) * (K / sqrt(scale))),        x = k |k| * (scale / K^2)
-    nonneg:  k = round(shift(x * (c / scale), right) + o),    x = shift(k - o, left) * (scale / c)
+    nonneg:  k = round(shift(x * (1 / scale), right) + o),    x = shift(k - o, left) * scale
 
-with o (added to the bits) and c chosen so that the scale itself has the code K.
+with o, added to the bits, chosen so that the scale itself has the code K.
 
 Further rules:
 
 - The remaining code (-K - 1 or K + 1) is NaN. Every non-finite value is stored as NaN, **an infinity too**,
   and does not enter the scale, so it spoils its own element only, not its block. The scale of such a block is
-  stored negative (or as -0): whoever decodes need not look for the code elsewhere.
+  stored negative (or as -0): whoever decodes need not look for the code elsewhere, where it is a number.
 - A nonneg value above zero gets at least code 1: a second moment rounded to zero would divide the next update
-  by eps alone. (With a scale below 3e-36 code 1 itself may decode to zero, but there sqrt(v) is far below eps.)
+  by eps alone. (With a scale below 3e-36 code 1 itself may decode to zero, where sqrt(v) is far below eps.)
 - A negative value of the nonneg kind counts as zero. Zeros have code 0, which decodes to +0.
-- The largest element of a block is exact to two units in the last place.
+- The largest element of a block is exact, to one unit in the last place for the signed kind. What was decoded
+  has the same codes again and decodes to the same bits: a state that does not change does not drift. (If
+  scale / K^2 rounds to y, and K^2 y to s, then s / K^2 rounds to y again; a product with 1 / K^2 would not.)
+- Underflow is gradual, as in float32 itself. Where the scale is below 2^-126 K^2 (2e-34 for int8), scale /
+  K^2 of the signed kind is a multiple of 2^-149, so x is off by up to k^2 2^-150 more; from 2^-150 K^2
+  (1e-41) down the block is zero. Likewise small values of the nonneg kind are multiples of 2^-149; where
+  several codes mean the same one, it may move by one such step when it is encoded again.
+- The largest float32 as a scale is replaced by the one before it: code K would decode to infinity.
 
 int8 codes have the tensor's shape. int4 codes are flat, two per byte, the first one in the low half.
 """
@@ -49,6 +57,7 @@ MIN_ELEMENTS = 4096
 
 
 _LEAST_NORMAL = torch.finfo(torch.float32).tiny
+_LARGEST_SCALE = float.fromhex("0x1.fffffcp127")
 _PIECE = 1 << 22  # elements worked on at a time: bounds the temporaries for a tensor of any size
 
 
@@ -65,7 +74,7 @@ class BlockFormat:
     >>> codes, scale = int8.encode(torch.tensor([[4.0, -1.0], [0.0, float("nan")]]))
     >>> codes, scale
     (tensor([[ 127,  -64],
-            [   0, -128]], dtype=torch.int8), tensor([4.]))
+            [   0, -128]], dtype=torch.int8), tensor([-4.]))
     >>> int8.decode(codes, scale, (2, 2))
     tensor([[ 4.0000, -1.0158],
             [ 0.0000,     nan]])
@@ -146,39 +155,36 @@ class BlockFormat:
     def _encode_blocks(self, x: Tensor) -> tuple[Tensor, Tensor]:
         finite = x.isfinite()
         size = torch.where(finite if self.kind == "signed" else finite & (x > 0), x.abs(), 0.0)
-        scale = size.amax(1)
+        scale = size.amax(1).clamp_max_(_LARGEST_SCALE)
         # A subnormal scale would make the factor overflow; times 2^64 is exact for such a block.
         lift = torch.where(scale < _LEAST_NORMAL, 2.0**64, 1.0)
         size, lifted = size * lift.unsqueeze(1), scale * lift
-        top = torch.full_like(scale, self.levels if self.kind == "signed" else self.top)
-        factor = top.div_(_sqrt(lifted) if self.kind == "signed" else lifted)
+        factor = torch.full_like(scale, self.levels if self.kind == "signed" else 1.0)
+        factor.div_(_sqrt(lifted) if self.kind == "signed" else lifted)
         factor = torch.where(scale > 0, factor, 0.0).unsqueeze(1)
         if self.kind == "signed":
             code = _sqrt(size).mul_(factor).round_().copysign_(x)
         else:
-            root = ((size * factor).view(torch.int32) >> 2) + self.offset
+            root = ((size * factor).view(torch.int32) >> 2) + self._offset
             code = torch.maximum(root.view(torch.float32).round_(), (size > 0).to(torch.float32))
         code = code.masked_fill_(~finite, float(self.nan_code))
         return code.to(self._byte_dtype), torch.where(finite.all(1), scale, -scale)
 
     def _decode_blocks(self, codes: Tensor, scale: Tensor) -> Tensor:
-        code, scale = codes.to(torch.float32), scale.abs()
+        code, size = codes.to(torch.float32), scale.abs()
         if self.kind == "signed":
-            value = code.mul(code.abs()).mul_(scale * (1.0 / self.levels**2))
+            # By a tensor: on CUDA a division by a number is a product with its reciprocal.
+            unit = size / torch.full_like(size, self.levels**2)
+            value = code.mul(code.abs()).mul_(unit)
         else:
-            power = (code.view(torch.int32) - self.offset).clamp_min_(0) << 2
-            value = power.view(torch.float32) * (scale * (1.0 / self.top))
-        return value.masked_fill_(codes == self.nan_code, float("nan"))
+            power = (code.view(torch.int32) - self._offset).clamp_min_(0) << 2
+            value = power.view(torch.float32) * size
+        return value.masked_fill_((codes == self.nan_code) & scale.signbit(), float("nan"))
 
     @property
-    def top(self) -> float:
-        """What the largest code of the nonneg kind stands for, before the scale."""
-        return 0.96875 if self.bits == 8 else 0.5
-
-    @property
-    def offset(self) -> int:
-        """What the shift by two takes from a float's exponent bits, with the exponent of the number of levels."""
-        return 0x33A00000 if self.bits == 8 else 0x31A00000
+    def _offset(self) -> int:
+        """What the pseudo-root of 1 lacks to be the largest level, in bits."""
+        return 0x339E0000 if self.bits == 8 else 0x31800000
 
     def _unpack(self, packed: Tensor, numel: int) -> Tensor:
         halves = torch.stack((packed & 15, packed >> 4), dim=1).view(-1)[:numel]

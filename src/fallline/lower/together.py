@@ -33,35 +33,35 @@ def alone(passes: Passes) -> Late:
 
 
 def together(programs: Sequence[Program], runs: Sequence[Passes]) -> list[Late]:
-    """Runs programs of one rule in step with each other."""
-    kinds = _reductions_over_all(programs)
-    parts = [next(run) for run in runs]
-    for k, here in enumerate(kinds):
-        joined = [
-            torch.stack([part[i] for part in parts]).sum() if kind == "sum" else torch.stack([p[i] for p in parts]).max()
-            for i, kind in enumerate(here)
-        ]
-        if k + 1 < len(kinds):
-            parts = [run.send(joined) for run in runs]
-    return [_finish(run, joined) for run in runs]
-
-
-def _finish(run: Passes, joined: list[Tensor]) -> Late:
-    try:
-        run.send(joined)
-    except StopIteration as end:
-        return end.value
-    raise AssertionError("a run has more passes than its program")
-
-
-def _reductions_over_all(programs: Sequence[Program]) -> list[list[str]]:
-    """Per pass, "sum" or "max" for each reduction over all parameters; the same in all programs."""
-    found = [
-        [[n.attr[0] for n in nodes if n.space == Space.ALL] for nodes in program.reductions] for program in programs
-    ]
-    if any(other != found[0] for other in found):
+    """Runs programs of one rule, each as far as it gets before it needs what the others have."""
+    batches = [_reductions_over_all(program) for program in programs]
+    if any(other != batches[0] for other in batches):
         raise RuleError(
             f"{programs[0].name} sums over all parameters in some of its forms and not in others, or in another "
             "order; compute these sums before any `if` on a static argument"
         )
-    return found[0]
+    finished: dict[int, Late] = {}
+    parts = [_advance(run, finished, i, None) for i, run in enumerate(runs)]
+    for kinds in batches[0]:
+        columns = [torch.stack([part[i] for part in parts]) for i in range(len(kinds))]
+        joined = [x.sum() if kind == "sum" else x.max() for x, kind in zip(columns, kinds, strict=True)]
+        parts = [_advance(run, finished, i, joined) for i, run in enumerate(runs)]
+    return [finished[i] for i in range(len(runs))]
+
+
+def _advance(run: Passes, finished: dict[int, Late], number: int, joined: list[Tensor] | None) -> list[Tensor]:
+    """Goes on to the next pass that reduces over all parameters, or to the end."""
+    try:
+        part = next(run) if joined is None else run.send(joined)
+        while not part:
+            part = run.send([])
+        return part
+    except StopIteration as end:
+        finished[number] = end.value
+        return []
+
+
+def _reductions_over_all(program: Program) -> list[list[str]]:
+    """For each pass that reduces over all parameters, how: "sum" or "max"."""
+    kinds = [[node.attr[0] for node in nodes if node.space == Space.ALL] for nodes in program.reductions]
+    return [here for here in kinds if here]

@@ -1,7 +1,7 @@
 """How fast this machine moves memory for so many streams: the limit that kernels are measured against.
 
-The sweep itself is ``native/probe.cpp``: written by hand, not generated, plain sums with software prefetch. The
-best prefetch distance depends on the machine and on the working set (one that fits a cache is legitimately
+The sweep itself is ``native/probe.cpp``: written by hand, not generated, plain sums with software prefetch.
+Its best distance depends on the machine and on the working set (one that fits a cache is legitimately
 faster than memory), so it is chosen first, and the speed comes from fresh samples at that distance.
 """
 
@@ -22,6 +22,9 @@ DISTANCES = (0, 64, 128, 256, 512, 1024, 2048)
 """Elements of each stream by which the prefetch is ahead; 0 leaves it to the hardware."""
 MAX_READS = 8
 MAX_WRITES = 6
+_STAGGER = (
+    65584  # elements; a power of two from stream to stream costs up to half the bandwidth: the same banks
+)
 _SAMPLE_NS = 1_000_000  # a sample lasts at least this long, so that the clock and the call do not count
 
 
@@ -70,10 +73,10 @@ class Sweep:
             self.method = f"native {self._library.isa}"
         except NativeUnavailable:
             self.reads = self.writes = 1
-        # Filled, not just zeroed: untouched pages all share one page of zeros, which sits in the cache.
         streams = self.reads if self._library else 2
-        self._tensors = [torch.empty(elements, dtype=torch.float32).fill_(0.0) for _ in range(streams)]
-        self._pointers = (ctypes.c_void_p * streams)(*(t.data_ptr() for t in self._tensors))
+        # Filled, not just zeroed: untouched pages all share one page of zeros, which sits in the cache.
+        self._memory = torch.empty((streams, elements + _STAGGER), dtype=torch.float32).fill_(0.0)
+        self._pointers = (ctypes.c_void_p * streams)(*(row.data_ptr() for row in self._memory))
 
     @property
     def bytes(self) -> int:
@@ -82,7 +85,7 @@ class Sweep:
 
     def run(self, ahead: int = 0) -> None:
         if self._library is None:
-            self._tensors[1].copy_(self._tensors[0])
+            self._memory[1].copy_(self._memory[0])
             return
         self._library.handle.fl_probe(
             self._library.backend, self.reads, self.writes, self._pointers, self.elements, self.threads, ahead

@@ -289,14 +289,16 @@ FL_API void fl_store(const fl_backend* backend, int format, void* data, float* s
     backend->store(format, data, scale, start, n, in, stochastic, key);
 }
 
-// One sweep over n elements of each stream, split evenly over the threads.
+// One sweep over n elements of each stream, in pieces that the threads take as kernels do: one that is disturbed
+// takes fewer.
 FL_API void fl_probe(const fl_backend* backend, int reads, int writes, float* const* streams, int64_t n, int threads,
                      int64_t ahead) {
+    const int64_t share = (n / std::max(threads, 1) + 63) / 64 * 64;
+    const int64_t piece = std::min<int64_t>(65536, std::max<int64_t>(64, share));
     std::atomic<int64_t> next{0};
     in_threads(threads, n, [&] {
-        const int64_t parts = threads > 1 && !forked && n >= SERIAL_BELOW ? threads : 1;
-        for (int64_t i; (i = next.fetch_add(1)) < parts;)
-            backend->probe(reads, writes, streams, n / parts * i, i + 1 == parts ? n : n / parts * (i + 1), ahead);
+        for (int64_t begin; (begin = next.fetch_add(piece)) < n;)
+            backend->probe(reads, writes, streams, begin, std::min(n, begin + piece), ahead);
     });
 }
 

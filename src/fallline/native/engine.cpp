@@ -182,12 +182,6 @@ int64_t write_packed(const fl_job* job, const fl_tensor& t, int64_t start, int64
             codes[o] = static_cast<uint8_t*>(operand.data) + e;
             scales[o] = operand.scale + e / I8_BLOCK;
         }
-        // While codes are computed the memory would idle: ask for the block after the next.
-        if (e + PREFETCH_AHEAD + FL_STAGE <= t.numel)
-            for (int o = 0; o < p.n_operands; ++o) {
-                const int64_t bytes = p.packable >> o & 1 ? 1 : 4;
-                prefetch_lines(static_cast<const char*>(t.operands[o].data) + (e + PREFETCH_AHEAD) * bytes, FL_STAGE * bytes);
-            }
         const fl_segment segment{FL_STAGE, io, s, nullptr, nullptr, nullptr, codes, scales};
         p.entry->packed(&segment);
     }

@@ -131,7 +131,7 @@ static inline float tanh(float x) {
     const double z = a * a;
     const double tiny = a * (1.0 + z * (-1.0 / 3.0 + z * (2.0 / 15.0 + z * (-17.0 / 315.0 + z * (62.0 / 2835.0)))));
     const double y = a < 0.125 ? tiny : big;
-    return static_cast<float>(x != x ? static_cast<double>(x) : (x < 0.0f ? -y : y));
+    return static_cast<float>(x != x ? static_cast<double>(x) : __builtin_copysign(y, static_cast<double>(x)));
 }
 
 static inline float pow(float x, float y) {
@@ -141,10 +141,13 @@ static inline float pow(float x, float y) {
     const bool whole = (nearest == yd) | (__builtin_fabs(yd) > 0x1p51);
     const double half = yd * 0.5;
     const bool odd = whole & (((half + 0x1.8p52) - 0x1.8p52) != half) & (__builtin_fabs(yd) < 0x1p24);
-    double r = x < 0.0f ? (whole ? (odd ? -magnitude : magnitude) : NAN) : magnitude;
-    r = (xd == 0.0) & (yd < 0.0) ? HUGE_VAL : r;
-    r = (xd == 0.0) & (yd > 0.0) ? 0.0 : r;
-    return static_cast<float>((yd == 0.0) | (xd == 1.0) ? 1.0 : r);
+    const double broken = xd == -HUGE_VAL ? magnitude : static_cast<double>(NAN);
+    double r = x < 0.0f ? (whole ? (odd ? -magnitude : magnitude) : broken) : magnitude;
+    const double sign = odd ? __builtin_copysign(1.0, xd) : 1.0;
+    r = (xd == 0.0) & (yd < 0.0) ? sign * HUGE_VAL : r;
+    r = (xd == 0.0) & (yd > 0.0) ? sign * 0.0 : r;
+    const bool one = (yd == 0.0) | (xd == 1.0) | ((xd == -1.0) & (__builtin_fabs(yd) == HUGE_VAL));
+    return static_cast<float>(one ? 1.0 : r);
 }
 
 // Sums in a fixed order: sixteen float lanes inside a block of at most 256, double across blocks.  The number

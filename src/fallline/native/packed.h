@@ -30,6 +30,14 @@ typedef uint32_t vu __attribute__((vector_size(4 * WIDTH)));
 
 constexpr int BLOCK = 256;
 
+// Computing takes longer than the hardware's prefetchers look ahead, so ask for what comes so many elements later.
+// One request at a time, between the arithmetic: a burst of them would fill the queue of misses and wait.
+#ifndef FL_AHEAD
+#define FL_AHEAD 1024
+#endif
+template <class T>
+static inline void fetch_ahead(const T* p) { __builtin_prefetch(p + FL_AHEAD, 0, 3); }
+
 static inline vf load(const float* p) {
     vf x;
     __builtin_memcpy(&x, p, sizeof x);
@@ -47,7 +55,7 @@ static inline vf sqrt(vf x) {
 #elif defined(__AVX2__)
     return _mm256_sqrt_ps(x);
 #elif defined(__aarch64__)
-    return vsqrtq_f32(x);
+    return (vf)vsqrtq_f32((float32x4_t)x);
 #elif defined(__SSE2__)
     return _mm_sqrt_ps(x);
 #else
@@ -63,7 +71,7 @@ static inline vi rounded(vf x) {
 #elif defined(__AVX2__)
     return (vi)_mm256_cvtps_epi32(x);
 #elif defined(__aarch64__)
-    return vcvtnq_s32_f32(x);
+    return (vi)vcvtnq_s32_f32((float32x4_t)x);
 #elif defined(__SSE2__)
     return (vi)_mm_cvtps_epi32(x);
 #else
@@ -143,38 +151,24 @@ static inline int32_t rounded(float x) {
 constexpr int32_t SIGN = INT32_MIN, MAGNITUDE = INT32_MAX;
 constexpr uint32_t INFINITE = 0x7F800000, LEAST_NORMAL = 0x00800000, LARGEST_SCALE = 0x7F7FFFFE;
 
-// The number of levels of each kind, what the largest one is decoded to before the block's scale, and for the nonneg
-// kind what takes the one to the other by the pseudo-root.
 template <bool NONNEG, int BITS = 8>
 struct Code;
 template <>
-struct Code<false, 8> {
-    static constexpr int LEVELS = 127, NAN_CODE = -128;
-    static constexpr float TOP = LEVELS * LEVELS;
-};
+struct Code<false, 8> { static constexpr int LEVELS = 127, NAN_CODE = -128; };
 template <>
-struct Code<false, 4> {
-    static constexpr int LEVELS = 7, NAN_CODE = -8;
-    static constexpr float TOP = LEVELS * LEVELS;
-};
+struct Code<false, 4> { static constexpr int LEVELS = 7, NAN_CODE = -8; };
+// OFFSET is what the pseudo-root of 1 lacks to be the largest level, in bits.
 template <>
-struct Code<true, 8> {
-    static constexpr int LEVELS = 254, NAN_CODE = 255;
-    static constexpr int32_t OFFSET = 0x33800000;
-    static constexpr float TOP = 1.9375f;
-};
+struct Code<true, 8> { static constexpr int LEVELS = 254, NAN_CODE = 255, OFFSET = 0x339E0000; };
 template <>
-struct Code<true, 4> {
-    static constexpr int LEVELS = 14, NAN_CODE = 15;
-    static constexpr int32_t OFFSET = 0x31800000;
-    static constexpr float TOP = 1.0f;
-};
+struct Code<true, 4> { static constexpr int LEVELS = 14, NAN_CODE = 15, OFFSET = 0x31800000; };
 
-// What a block's decoded codes are multiplied with: scale / TOP, rounded correctly (never a tie, TOP being an odd
-// number times a power of two), since kernels are short of time on the divider.
+// What a block's decoded codes are multiplied with.
 template <bool NONNEG, int BITS = 8>
 static inline float decoding_unit(float scale) {
-    return static_cast<float>(static_cast<double>(scale) * (1.0 / static_cast<double>(Code<NONNEG, BITS>::TOP)));
+    constexpr float LEVELS = Code<NONNEG, BITS>::LEVELS;
+    if constexpr (NONNEG) return scale;
+    else return scale / (LEVELS * LEVELS);  // times the reciprocal, values would drift
 }
 
 // The value of a code, given as a number.
@@ -195,9 +189,8 @@ static inline auto magnitude(F value) {
 // What values are multiplied with on their way to a code.
 template <bool NONNEG, int BITS = 8>
 static inline float encoding_factor(float scale) {
-    using C = Code<NONNEG, BITS>;
-    if constexpr (NONNEG) return C::TOP / scale;
-    else return C::LEVELS / sqrt(scale);
+    if constexpr (NONNEG) return 1.0f / scale;
+    else return Code<false, BITS>::LEVELS / sqrt(scale);
 }
 
 // The code of a finite value, which for the nonneg kind is not negative.

@@ -30,10 +30,13 @@ def save(optimizer: RuleOptimizer) -> dict[str, Any]:
     for before in optimizer._optimizer_state_dict_pre_hooks.values():
         before(optimizer)
     numbers = {id(p): number for number, p in enumerate(optimizer._all_params())}
-    groups = [{**group, "params": [numbers[id(p)] for p in group["params"]]} for group in optimizer.param_groups]
+    groups = [
+        {**group, "params": [numbers[id(p)] for p in group["params"]]} for group in optimizer.param_groups
+    ]
     scalars = {STEP, *(n for n, s in optimizer.description.rule.states.items() if s.shape == "scalar")}
     states: dict[Any, Any] = {}
-    for key, entry in optimizer.state.items():
+    everything: Mapping[Any, Any] = optimizer.state
+    for key, entry in everything.items():
         if not isinstance(key, Tensor):
             states[key] = entry  # the user's own
         elif id(key) in numbers:
@@ -60,17 +63,24 @@ def export_for_torch(optimizer: RuleOptimizer) -> dict[str, Any]:
     >>> torch.optim.AdamW([w]).load_state_dict(fallline.export_for_torch(opt))
     """
     if optimizer.description.torch_class is None:
-        raise ValueError(f"torch.optim has no {optimizer.description.class_name}; use state_dict() to save it")
+        raise ValueError(
+            f"torch.optim has no {optimizer.description.class_name}; use state_dict() to save it"
+        )
     saved = optimizer.state_dict()
     saved.pop(HEADER)
-    states = {n: s for n, s in optimizer.description.rule.states.items() if s.shape is None}
+    states = optimizer.description.rule.states
     for number, param in enumerate(optimizer._all_params()):
         entry = saved["state"].get(number)
         if entry is None:
             continue
         plain = {STEP: entry[STEP]}
         for name, state in states.items():
-            plain.update(fitted(name, state, entry, param, "float32", f"the state of parameter {number}") or {})
+            if state.shape == "scalar":
+                plain[name] = entry[name].to(torch.get_default_dtype())
+            elif state.shape is None:
+                plain.update(
+                    fitted(name, state, entry, param, "float32", f"the state of parameter {number}") or {}
+                )
         saved["state"][number] = plain
     return saved
 
@@ -79,7 +89,8 @@ def load(optimizer: RuleOptimizer, state_dict: dict[str, Any]) -> None:
     """Loads a checkpoint of this optimizer or of torch's class of the same name."""
     if not isinstance(state_dict, Mapping):
         raise ValueError(
-            f"{type(optimizer).__name__} cannot load a {type(state_dict).__name__}; pass what state_dict() returned"
+            f"{type(optimizer).__name__} cannot load a {type(state_dict).__name__}; "
+            "pass what state_dict() returned"
         )
     saved: Any = dict(state_dict)
     for before in optimizer._optimizer_load_state_dict_pre_hooks.values():
@@ -124,14 +135,16 @@ def _check_origin(optimizer: RuleOptimizer, saved: Any) -> None:
     if not isinstance(saved, Mapping) or not all(isinstance(saved.get(k), t) for k, t in _LAYOUT.items()):
         has = _listed(saved) if isinstance(saved, Mapping) else type(saved).__name__
         raise ValueError(
-            f"{name} cannot load this: an optimizer's checkpoint has a dict 'state' and a list 'param_groups', "
-            f"this has {has}; is it a model's?"
+            f"{name} cannot load this: an optimizer's checkpoint has a dict 'state' and a list "
+            f"'param_groups', this has {has}; is it a model's?"
         )
     header = saved.get(HEADER)
     if header is None:
         return
     if not isinstance(header, Mapping) or not isinstance(header.get("version"), int):
-        raise ValueError(f"the checkpoint's entry {HEADER!r} is {header!r}, which fallline did not write; remove it")
+        raise ValueError(
+            f"the checkpoint's entry {HEADER!r} is {header!r}, which fallline did not write; remove it"
+        )
     if header["version"] > VERSION:
         raise ValueError(
             f"this checkpoint has format version {header['version']}, this fallline reads up to {VERSION}; "
@@ -157,7 +170,9 @@ def _matched(optimizer: RuleOptimizer, saved: Mapping[str, Any]) -> dict[int, Te
     params: dict[int, Tensor] = {}
     for i, (own, other) in enumerate(zip(mine, theirs, strict=True)):
         if not isinstance(other, Mapping) or not isinstance(other.get("params"), list):
-            raise ValueError(f"group {i} of the checkpoint has no list 'params'; it was not saved by state_dict()")
+            raise ValueError(
+                f"group {i} of the checkpoint has no list 'params'; it was not saved by state_dict()"
+            )
         if len(own["params"]) != len(other["params"]):
             raise ValueError(
                 f"group {i} of the checkpoint has {len(other['params'])} parameters, that of this optimizer "
@@ -170,8 +185,8 @@ def _matched(optimizer: RuleOptimizer, saved: Mapping[str, Any]) -> dict[int, Te
 def _merged_group(
     optimizer: RuleOptimizer, mine: Mapping[str, Any], theirs: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
-    """The checkpoint's hyperparameters and what schedulers keep beside them; how and in what memory to compute
-    stays as this object was made."""
+    """The checkpoint's hyperparameters and what schedulers keep beside them; how and in what memory to
+    compute stays as this object was made."""
     description = optimizer.description
     spelled = {part: alias for alias, parts in description.rule.aliases.items() for part in parts}
     for name in dict.fromkeys(spelled.get(n, n) for n in description.rule.hypers):
@@ -237,6 +252,10 @@ def _number(value: Any, name: str, where: str) -> float:
     except (TypeError, ValueError, RuntimeError):
         number = math.nan
     if not math.isfinite(number):
-        shown = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) and value.ndim else repr(value)
+        shown = (
+            f"a tensor of shape {tuple(value.shape)}"
+            if isinstance(value, Tensor) and value.ndim
+            else repr(value)
+        )
         raise ValueError(f"{where}: {name} is {shown}; it should be a finite number")
     return number

@@ -35,19 +35,21 @@ def choose_lowering(program: Program, item: Item, group: Mapping[str, Any]) -> C
 
         try:
             kernel(program)
-            return Choice("native" if wanted == "auto" else wanted, "fastest" if wanted == "auto" else "asked for")
+            return Choice("native", "fastest") if wanted == "auto" else Choice(wanted, "asked for")
         except NativeUnavailable as reason:
             _notice(str(reason))
             return Choice("foreach", f"no native kernel: {reason}")
     if wanted != "auto":
-        raise ValueError(f"fused=True is not possible: {obstacle}; leave fused unset to use the fastest that is")
+        raise ValueError(f"fused=True is not possible: {obstacle}; use fused=None for the fastest that is")
     return Choice("foreach", obstacle)
 
 
 def check_possible(param: Tensor, group: Mapping[str, Any], name: str) -> None:
     """Raises if the group asks for a lowering that cannot step this parameter."""
     if wanted_lowering(group).startswith("native") and (obstacle := _obstacle(bare_item(param))):
-        raise ValueError(f"fused=True is not possible for {name}: {obstacle}; use fused=None for the fastest that is")
+        raise ValueError(
+            f"fused=True is not possible for {name}: {obstacle}; use fused=None for the fastest that is"
+        )
 
 
 def _obstacle(item: Item) -> str | None:
@@ -75,7 +77,8 @@ def _notice(reason: str) -> None:
     if reason not in _noticed:
         _noticed.add(reason)
         warnings.warn(
-            f"fallline runs without its native kernels, through foreach: {reason} (`fallline doctor` says more)",
+            f"fallline runs without its native kernels, through foreach: {reason} "
+            "(`fallline doctor` says more)",
             RuntimeWarning,
             stacklevel=2,
         )

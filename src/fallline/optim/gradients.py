@@ -31,15 +31,22 @@ def check(bucket: Bucket, index: int, grad: Tensor | None) -> Tensor | None:
     grad = grad.detach()
     member = bucket.members[index]
     if is_distributed(grad):
-        raise TypeError(f"the gradient of {member.name} is a DTensor; sharded gradients are not supported yet")
+        raise TypeError(
+            f"the gradient of {member.name} is a DTensor; sharded gradients are not supported yet"
+        )
     if grad.layout != torch.strided:
-        raise TypeError(f"the gradient of {member.name} has layout {grad.layout}; only dense ones are supported")
+        raise TypeError(
+            f"the gradient of {member.name} has layout {grad.layout}; only dense ones are supported"
+        )
     if grad.device != member.param.device:
-        raise ValueError(f"the gradient of {member.name} is on {grad.device}, the parameter on {member.param.device}")
+        raise ValueError(
+            f"the gradient of {member.name} is on {grad.device}, the parameter on {member.param.device}"
+        )
     view = real_view(grad)
     if view.shape != member.item.shape:
         raise ValueError(
-            f"the gradient of {member.name} has shape {tuple(grad.shape)}, the parameter {tuple(member.param.shape)}"
+            f"the gradient of {member.name} has shape {tuple(grad.shape)}, the parameter "
+            f"{tuple(member.param.shape)}"
         )
     if not view.is_floating_point():
         raise TypeError(f"the gradient of {member.name} has dtype {grad.dtype}; it must be floating point")
@@ -83,8 +90,8 @@ def refuse_sparse(description: Description, group: Mapping[str, Any], name: str)
         )
     if float(group.get("weight_decay", 0.0)) != 0.0:
         raise ValueError(
-            f"weight_decay={float(group['weight_decay']):g} is not possible with the sparse gradient of {name}, "
-            "as it would move every row; use weight_decay=0"
+            f"weight_decay={float(group['weight_decay']):g} is not possible with the sparse gradient of "
+            f"{name}, as it would move every row; use weight_decay=0"
         )
 
 
@@ -101,7 +108,7 @@ def check_sparse(
 
 @torch.no_grad()
 def run_sparse(bucket: Bucket, index: int, grad: Tensor, numbers: StepNumbers) -> None:
-    """A step on the rows a sparse gradient has; where a mean keeps moving the other rows too, on all of them."""
+    """A step on the rows a sparse gradient has; where a mean keeps moving the other rows too, on all."""
     item, program = bucket.items[index], bucket.program
     keys = None if numbers.keys is None else [numbers.keys[index]]
     one = StepNumbers(numbers.rows, [numbers.row_of[index]], numbers.grad_factor, keys)

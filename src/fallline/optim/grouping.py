@@ -11,24 +11,28 @@ from torch import nn
 def parameter_groups(
     model: nn.Module, *, decays: bool, lr: float | None = None, layer_lr_decay: float | None = None
 ) -> list[dict[str, Any]]:
-    """Groups of named parameters: tensors of fewer than two axes (biases, norms, gains) do not decay.
+    """Groups of named parameters: biases, norms and other tensors of fewer than two axes do not decay.
 
     ``layer_lr_decay`` multiplies the learning rate by that factor for every layer further from the output.
-    Shared parameters appear once; parameters that need no gradient are left out, as they never get one.
+    Shared parameters appear once.  Frozen ones are included: they have no gradient, so they cost nothing, and
+    can be thawed later.
     """
     if layer_lr_decay is not None:
         if not 0.0 < layer_lr_decay <= 1.0:
             raise ValueError(f"layer_lr_decay must be in (0, 1], got {layer_lr_decay!r}")
         if lr is None:
             raise ValueError("layer_lr_decay needs lr")
-    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    named = list(model.named_parameters())
     if not named:
-        raise ValueError(f"{type(model).__name__} has no parameter that requires a gradient")
+        raise ValueError(f"{type(model).__name__} has no parameters; pass a model that has some")
+    in_norms = {
+        id(p) for module in model.modules() if _is_norm(module) for p in module.parameters(recurse=False)
+    }
     depths = _depths([name for name, _ in named])
     deepest = max(depths.values())
     groups: dict[tuple[bool, int], dict[str, Any]] = {}
     for name, param in named:
-        plain = decays and param.ndim < 2
+        plain = decays and (param.ndim < 2 or "bias" in name.rpartition(".")[2] or id(param) in in_norms)
         depth = depths[name] if layer_lr_decay is not None else deepest
         group = groups.setdefault((plain, depth), {"params": []})
         group["params"].append((name, param))
@@ -38,6 +42,11 @@ def parameter_groups(
             assert lr is not None
             group["lr"] = lr * layer_lr_decay ** (deepest - depth)
     return [groups[key] for key in sorted(groups)]
+
+
+def _is_norm(module: nn.Module) -> bool:
+    """LayerNorm over several axes has matrices for gains; other packages have norms of their own."""
+    return "Norm" in type(module).__name__
 
 
 def _depths(names: list[str]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter, is_, itemgetter
 from typing import Any, ClassVar
@@ -14,12 +15,15 @@ from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimize
 
 from fallline.lower.batch import HALF, StepNumbers
 from fallline.lower.together import Late, together
-from fallline.optim import checkpoint, gradients
+from fallline.optim import checkpoint, gradients, modes
 from fallline.optim.choose import Choice, check_possible, choose_lowering
 from fallline.optim.layout import check_parameter, refuse_repeated, refuse_shared
 from fallline.optim.options import (
     GROUP_OPTIONS,
+    IMPLEMENTATION,
     OPTIMIZER_OPTIONS,
+    check_alike,
+    check_cautious,
     check_fixed,
     check_group_keys,
     check_optimizer_options,
@@ -42,6 +46,7 @@ from fallline.optim.states import (
 )
 from fallline.optimizers.describe import Description
 from fallline.rules.annotations import State
+from fallline.rules.rule import Trace
 
 _grad_of = attrgetter("grad")
 _profiler_enabled = torch._C._autograd._profiler_enabled
@@ -72,6 +77,8 @@ class RuleOptimizer(torch.optim.Optimizer):
                 known = ", ".join((*positional, *options))
                 raise TypeError(f"{type(self).__name__} has no argument {name!r}; it has {known}")
             given[name] = value
+        variant = given.get("variant", values.get("variant"))
+        values.update(self.description.variants.get(variant, {}) if isinstance(variant, str) else {})
         values.update(given)
         own = {name: values.pop(name) for name in OPTIMIZER_OPTIONS}
         check_optimizer_options(own)
@@ -80,6 +87,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         self.grad_norm: Tensor | None = None
         self._plan: Plan | None = None
         self._classes = GroupClasses(self.description)
+        self._expect_entry()
         defaults = {**values, **self.description.torch_group}
         self._check_group(defaults)
         super().__init__(params, defaults)
@@ -88,7 +96,8 @@ class RuleOptimizer(torch.optim.Optimizer):
     # ------------------------------------------------------------------ groups
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        check_group_keys(param_group, {*self.defaults, *self.description.rule.states, STEP}, type(self).__name__)
+        known = {*self.defaults, *self.description.rule.states, STEP, modes.FLAG}
+        check_group_keys(param_group, known, type(self).__name__)
         self._check_group({**self.defaults, **param_group})
         refuse_repeated(param_group)
         super().add_param_group(param_group)
@@ -99,6 +108,8 @@ class RuleOptimizer(torch.optim.Optimizer):
                 check_parameter(param, name)
                 check_possible(param, group, name)
             self._check_formats(group)
+            self._classes.shared_lr(self.param_groups)
+            check_alike(self.param_groups, self.description)
         except Exception:
             self.param_groups.pop()
             raise
@@ -106,9 +117,13 @@ class RuleOptimizer(torch.optim.Optimizer):
             if state.shape == "optimizer" and len(self.param_groups) > 1:
                 group[name] = self.param_groups[0][name]
             elif state.shape in ("group", "optimizer"):
-                group.setdefault(name, float(self._initial(state, group)))
+                # What belongs to the whole optimizer starts from its own arguments, not from those of a group.
+                start = group if state.shape == "group" else self.defaults
+                group.setdefault(name, float(self._initial(state, start)))
         if self.description.rule.counts == "group":
             group.setdefault(STEP, 0)
+        if self.description.has_modes:
+            group[modes.FLAG] = self.param_groups[0].get(modes.FLAG, True)
         self._plan = None
 
     def _check_group(self, group: Mapping[str, Any]) -> None:
@@ -116,12 +131,13 @@ class RuleOptimizer(torch.optim.Optimizer):
         check_options(group)
         description.check({name: group[name] for name in description.defaults if name in group and name not in GROUP_OPTIONS})
         check_fixed(group, description)
+        check_cautious(group, description)
 
     def _check_formats(self, group: Mapping[str, Any]) -> None:
         if group["state_dtype"] == "float32":
             return
         rule = self.description.rule
-        trace = rule.trace_for(self.description.expand(self._hypers(group)), 2)
+        trace = self._trace(group, 2)
         if not any(state.low_bit for state in rule.program(trace).states.values()):
             raise ValueError(
                 f"state_dtype={group['state_dtype']!r}: with these options {type(self).__name__} has no state that can "
@@ -141,6 +157,11 @@ class RuleOptimizer(torch.optim.Optimizer):
 
     def _hypers(self, group: Mapping[str, Any]) -> dict[str, Any]:
         return {name: group[name] for name in self.description.defaults if name not in GROUP_OPTIONS}
+
+    def _trace(self, group: Mapping[str, Any], ndim: int) -> Trace:
+        """The specialisation that steps a group's parameters of ``ndim`` axes."""
+        values = self.description.expand(self._hypers(group))
+        return self.description.rule.trace_for(values, ndim, cautious=group["cautious"])
 
     # ------------------------------------------------------------------ plan
 
@@ -180,7 +201,7 @@ class RuleOptimizer(torch.optim.Optimizer):
             spelled = {part: alias for alias, parts in rule.aliases.items() for part in parts}
             derived = [spelled.get(a, a) for names in rule.derived_from.values() for a in names if a != "ndim"]
             statics = [n for n in rule.statics if n not in rule.derive]
-            options = ("maximize", "foreach", "fused", "compiled", "state_dtype", "stochastic_rounding", "master_weights")
+            options = ("maximize", "cautious", *IMPLEMENTATION)
             type(self)._setting_names = itemgetter(*dict.fromkeys((*statics, *derived, *options)))
         return type(self)._setting_names(group)  # type: ignore[misc]
 
@@ -190,6 +211,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         rule = self.description.rule
         if not isinstance(self.state, WatchedStates):
             self._adopt_states()
+        check_alike(self.param_groups, self.description)
         everyone = self._all_params()
         members: list[Member] = []
         waiting: list[Tensor] = []
@@ -211,9 +233,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         refuse_shared([m.param for m in members], [m.name for m in members])
         programs = []
         for member in members:
-            group = self.param_groups[member.group]
-            values = self.description.expand(self._hypers(group))
-            trace = rule.trace_for(values, member.param.ndim + member.param.is_complex())
+            trace = self._trace(self.param_groups[member.group], member.param.ndim + member.param.is_complex())
             programs.append(rule.program(trace))
         completed = [self._completed(m, program.states) for m, program in zip(members, programs, strict=True)]
         # Nothing above has changed anything; now states may be set.
@@ -229,7 +249,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         for member, program in zip(members, programs, strict=True):
             group = self.param_groups[member.group]
             entry = self.state[member.param]
-            member.item = build_item(rule, program.states, member.param, entry, group, member.number)
+            member.item = build_item(program.states, member.param, entry, group, member.number)
             choice = choose_lowering(program, member.item, group)
             buckets.setdefault((program, choice, group["maximize"]), []).append(member)
         self._plan = Plan(
@@ -245,7 +265,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         return self._plan
 
     def _completed(self, member: Member, states: Mapping[str, State]) -> dict[str, Any]:
-        """A parameter's state with what it lacks (the first time that is everything), in its group's formats."""
+        """A parameter's state with what it lacks (at first that is everything), in its group's formats."""
         group, param = self.param_groups[member.group], member.param
         where = f"the state of {member.name}"
         old = self.state.get(param) or {}
@@ -304,6 +324,8 @@ class RuleOptimizer(torch.optim.Optimizer):
     step._torchdynamo_disable = True  # type: ignore[attr-defined]
 
     def _step(self, closure: Callable[[], Any] | None) -> Any:
+        if self.description.has_modes:
+            modes.refuse_step(self)
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -317,6 +339,8 @@ class RuleOptimizer(torch.optim.Optimizer):
         if factor is None:
             return loss
         self._run(plan, factor, sparse)
+        if self._until_reminded:
+            self._remind()
         return loss
 
     def _bound_plan(self) -> tuple[Plan, list[tuple[Bucket, int, Tensor]]]:
@@ -389,9 +413,12 @@ class RuleOptimizer(torch.optim.Optimizer):
     def run_entry(self, name: str) -> None:
         """Runs a further entry point of the rule (``train``, ``update_hessian``) over every parameter that has
         states; one that uses gradients, over those that have one."""
+        if self.description.reminder is not None and self.description.reminder.entry == name:
+            self._until_reminded = 0
         plan, sparse = self._bound_plan()
+        self._follow_parameters(plan)
         programs = [
-            self.description.rule.program(dataclasses.replace(bucket.program.trace, entry=name))
+            self.description.rule.program(dataclasses.replace(bucket.program.trace, entry=name, cautious=False))
             for bucket in plan.buckets
         ]
         factor: float | None = 1.0
@@ -408,6 +435,19 @@ class RuleOptimizer(torch.optim.Optimizer):
             changed = [m.param for bucket in plan.buckets for m in bucket.members if m.number in present]
             torch.autograd.graph.increment_version(changed)
         self._write_scalars(rows.writes)
+
+    def _expect_entry(self) -> None:
+        reminder = self.description.reminder
+        self._until_reminded = reminder.steps if reminder else 0
+
+    def _remind(self) -> None:
+        """Warns once if an entry point without which the optimizer is another one is not called."""
+        self._until_reminded -= 1
+        reminder = self.description.reminder
+        if self._until_reminded == 0 and reminder is not None:
+            name = type(self).__name__
+            message = f"{name} has made {reminder.steps} steps without a call of {reminder.entry}(): {reminder.says}"
+            warnings.warn(message, stacklevel=4)
 
     def _launch(self, bucket: Bucket, numbers: StepNumbers) -> Late:
         if _profiler_enabled():
@@ -443,6 +483,8 @@ class RuleOptimizer(torch.optim.Optimizer):
     # ------------------------------------------------------------------ checkpoints and copies
 
     def state_dict(self) -> dict[str, Any]:
+        if self.description.has_modes:
+            modes.warn_of_saving(self)
         return checkpoint.save(self)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -454,6 +496,7 @@ class RuleOptimizer(torch.optim.Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
+        self._expect_entry()
         self._classes = GroupClasses(self.description)
         self._adopt_states()
 
@@ -465,10 +508,8 @@ class RuleOptimizer(torch.optim.Optimizer):
         waiting = 0
         for g, group in enumerate(self.param_groups):
             self._check_group(group)
-            values = self.description.expand(self._hypers(group))
             for param in group["params"]:
-                rule = self.description.rule
-                program = rule.program(rule.trace_for(values, param.ndim + param.is_complex()))
+                program = self.description.rule.program(self._trace(group, param.ndim + param.is_complex()))
                 found.setdefault(choose_lowering(program, bare_item(param), group), []).append((g, param))
                 waiting += not self.state.get(param) and param.grad is None
         lines = []
@@ -476,12 +517,11 @@ class RuleOptimizer(torch.optim.Optimizer):
             groups = list(dict.fromkeys(g for g, _ in members))
             tensors = f"{len(members)} tensor{'s' if len(members) > 1 else ''}"
             count = sum(param.numel() for _, param in members)
-            lines.append(
-                f"group{'s' if len(groups) > 1 else ''} {', '.join(map(str, groups))}: {tensors}, {count:,} elements: "
-                f"{choice.lowering} ({choice.reason})"
-            )
+            named = f"group{'s' if len(groups) > 1 else ''} {', '.join(map(str, groups))}"
+            lines.append(f"{named}: {tensors}, {count:,} elements: {choice.lowering} ({choice.reason})")
         if waiting:
-            lines.append(f"{waiting} of them {'has' if waiting == 1 else 'have'} had no gradient yet, and no state")
+            verb = "has" if waiting == 1 else "have"
+            lines.append(f"{waiting} of them {verb} had no gradient yet, and no state")
         return "\n".join(lines)
 
 
@@ -504,10 +544,10 @@ def _plain_step(optimizer: RuleOptimizer, closure: Callable[[], Any] | None = No
 
 _hooked_step = torch.optim.Optimizer.profile_hook_step(_plain_step)
 
-# Not None while torch.compile watches this thread's calls; asking costs far less than always switching it off.
+# Not None while torch.compile watches this thread's calls; asking costs less than always switching it off.
 _frame_callback = torch._C._dynamo.eval_frame.get_eval_frame_callback
 
 
-@torch._disable_dynamo
+@torch._disable_dynamo  # type: ignore[attr-defined]
 def _untraced_step(optimizer: RuleOptimizer, closure: Callable[[], Any] | None) -> Any:
     return optimizer.step(closure) if closure is not None else optimizer.step()

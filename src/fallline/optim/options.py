@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from fallline.optimizers import descriptions
@@ -19,6 +19,7 @@ GROUP_OPTIONS: dict[str, Any] = {
     "compiled": False,
     "capturable": False,
     "differentiable": False,
+    "cautious": False,
     "state_dtype": "float32",
     "stochastic_rounding": False,
     "master_weights": False,
@@ -29,14 +30,16 @@ OPTIMIZER_OPTIONS: dict[str, Any] = {"clip_norm": None, "skip_nonfinite": False}
 # How and in what memory to compute is a matter of this optimizer object, not of a checkpoint.
 IMPLEMENTATION = ("foreach", "fused", "compiled", "state_dtype", "stochastic_rounding", "master_weights")
 
-_FLAGS = ("maximize", "compiled", "stochastic_rounding", "master_weights")
+_FLAGS = ("maximize", "compiled", "cautious", "stochastic_rounding", "master_weights")
 
 
 # What torch's schedulers keep in a group.
 SCHEDULER_KEYS = ("initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum", "swa_lr")
 
 
-def check_group_keys(group: Mapping[str, Any], known: Collection[str], optimizer: str) -> None:
+def check_group_keys(group: Any, known: Collection[str], optimizer: str) -> None:
+    if not isinstance(group, dict) or "params" not in group:
+        raise TypeError(f"a parameter group must be a dict with the entry 'params', got {group!r}")
     for name in group:
         if name not in known and name not in ("params", "param_names", *SCHEDULER_KEYS):
             close = difflib.get_close_matches(str(name), [str(k) for k in known], n=1)
@@ -50,7 +53,28 @@ def check_fixed(group: Mapping[str, Any], description: Description) -> None:
         if group.get(name, value) != value:
             other = next((d.class_name for d in descriptions() if name in d.defaults), None)
             remedy = f"use fallline.{other}" if other else f"use {name}={value!r}"
-            raise ValueError(f"{name}={group[name]!r} is not possible with {description.class_name}; {remedy}")
+            raise ValueError(
+                f"{name}={group[name]!r} is not possible with {description.class_name}; {remedy}"
+            )
+
+
+def check_cautious(group: Mapping[str, Any], description: Description) -> None:
+    if group["cautious"] and not description.rule.has_direction:
+        raise ValueError(
+            f"cautious=True is not possible with {description.class_name}: its equations have no direction "
+            "that could be masked; use cautious=False"
+        )
+
+
+def check_alike(groups: Sequence[Mapping[str, Any]], description: Description) -> None:
+    """What acts on all parameters together cannot differ between groups."""
+    for name in description.alike:
+        for group in groups[1:]:
+            if group[name] != groups[0][name]:
+                raise ValueError(
+                    f"{name} must be the same in all groups of {description.class_name}, "
+                    f"got {groups[0][name]} and {group[name]}"
+                )
 
 
 def check_options(group: Mapping[str, Any]) -> None:
@@ -59,7 +83,9 @@ def check_options(group: Mapping[str, Any]) -> None:
             raise TypeError(f"{name} must be True or False, got {group[name]!r}")
     for name in ("foreach", "fused"):
         if group[name] not in (None, True, False):
-            raise TypeError(f"{name} must be True, False or None (the fastest that is correct), got {group[name]!r}")
+            raise TypeError(
+                f"{name} must be True, False or None (the fastest that is correct), got {group[name]!r}"
+            )
     if not isinstance(group["rounding_seed"], int):
         raise TypeError(f"rounding_seed must be an integer, got {group['rounding_seed']!r}")
     if group["state_dtype"] not in STATE_DTYPES:
@@ -68,12 +94,18 @@ def check_options(group: Mapping[str, Any]) -> None:
     if group["compiled"] and (group["fused"] or group["foreach"]):
         raise ValueError("compiled=True is a lowering of its own; leave foreach and fused unset")
     if group["stochastic_rounding"] and group["master_weights"]:
-        raise ValueError("stochastic_rounding and master_weights both keep small updates of 16-bit weights; choose one")
+        raise ValueError(
+            "stochastic_rounding and master_weights both keep small updates of 16-bit weights; choose one"
+        )
     for name in ("capturable", "differentiable"):
         if group[name]:
             raise ValueError(
                 f"{name}=True is not supported: "
-                + ("CUDA graphs need device-side step counters" if name == "capturable" else "steps are not recorded")
+                + (
+                    "CUDA graphs need device-side step counters"
+                    if name == "capturable"
+                    else "steps are not recorded"
+                )
                 + f"; use {name}=False"
             )
 
@@ -87,7 +119,7 @@ def check_optimizer_options(options: Mapping[str, Any]) -> None:
 
 
 def wanted_lowering(group: Mapping[str, Any]) -> str:
-    """"auto", or the lowering that the flags name."""
+    """ "auto", or the lowering that the flags name."""
     foreach, fused = group["foreach"], group["fused"]
     if group["compiled"]:
         return "compiled"

@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 
+from fallline.optim import modes
 from fallline.optim.grouping import parameter_groups
-from fallline.optim.options import GROUP_OPTIONS, OPTIMIZER_OPTIONS, STATE_DTYPES
 from fallline.optim.optimizer import RuleOptimizer
+from fallline.optim.options import GROUP_OPTIONS, OPTIMIZER_OPTIONS, STATE_DTYPES
 from fallline.optimizers import FILES, description, descriptions
 from fallline.optimizers.describe import Description, describe
 from fallline.rules.rule import Rule
@@ -26,7 +27,9 @@ def class_of(described: Description, module: str) -> type[RuleOptimizer]:
     options = {**GROUP_OPTIONS, **OPTIMIZER_OPTIONS}
     for name, default in described.defaults.items():
         if name not in options:
-            parameters.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
+            parameters.append(
+                inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+            )
     for name, default in options.items():
         shown = described.defaults.get(name, default)
         parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=shown))
@@ -44,6 +47,7 @@ def class_of(described: Description, module: str) -> type[RuleOptimizer]:
             "__module__": module,
             "__init__": __init__,
             **{name: _entry_method(name) for name in described.rule.entries},
+            **(modes.methods() if described.has_modes else {}),
         },
     )
 
@@ -77,13 +81,15 @@ def optimizer(rule: Rule, class_name: str | None = None, /, **defaults: Any) -> 
     if not isinstance(rule, Rule):
         raise TypeError(f"fallline.optimizer needs a function decorated with @rule, got {rule!r}")
     name = class_name or "".join(part.capitalize() for part in rule.name.split("_"))
-    described = describe(rule, name, doc=rule.function.__doc__ or f"The optimizer of the rule {rule.name}.", **defaults)
+    described = describe(
+        rule, name, doc=rule.function.__doc__ or f"The optimizer of the rule {rule.name}.", **defaults
+    )
     return class_of(described, rule.function.__module__)
 
 
 def list_optimizers(pattern: str = "*") -> list[str]:
     """Registry names that match a pattern, ``list_optimizers("adam*")``."""
-    return [d.name for d in descriptions() if fnmatch.fnmatch(d.name, pattern.lower())]
+    return [d.name for d in descriptions() if fnmatch.fnmatchcase(d.name, pattern.lower())]
 
 
 def find(name: str) -> Description:
@@ -116,7 +122,9 @@ def create(name: str, model_or_params: Any, **options: Any) -> RuleOptimizer:
         layer_lr_decay = options.pop("layer_lr_decay", None)
         lr = options.get("lr", described.defaults.get("lr"))
         decays = bool(options.get("weight_decay", described.defaults.get("weight_decay", 0.0)))
-        return made(parameter_groups(model_or_params, decays=decays, lr=lr, layer_lr_decay=layer_lr_decay), **options)
+        return made(
+            parameter_groups(model_or_params, decays=decays, lr=lr, layer_lr_decay=layer_lr_decay), **options
+        )
     if "layer_lr_decay" in options:
         raise ValueError("layer_lr_decay needs a model: parameters alone do not say which layer they are of")
     return made(model_or_params, **options)
@@ -135,7 +143,7 @@ class Info:
     optional_states: Mapping[str, str]
     """Those of the states that the defaults do not allocate, with the option that adds them."""
     bytes_per_parameter: Mapping[str, float]
-    """Of its states, by state_dtype, for large float32 parameters."""
+    """Of the states that the defaults allocate, by state_dtype, for large float32 parameters."""
     bytes_moved: Mapping[str, float]
     """Read and written per parameter and step, by state_dtype."""
     lowerings: tuple[str, ...]
@@ -146,13 +154,18 @@ class Info:
     torch_class: str | None
     preset_of: str | None
     sparse_gradients: bool
+    cannot: tuple[str, ...]
+    """What it refuses, by name."""
 
     def __str__(self) -> str:
         lines = [f"{self.class_name} ({self.name}): {self.summary}", "", self.equations.rstrip(), ""]
         lines.append("defaults: " + ", ".join(f"{k}={v!r}" for k, v in self.defaults.items()))
         lines.append("states: " + (", ".join(f"{k} ({v})" for k, v in self.states.items()) or "none"))
         for dtype, size in self.bytes_per_parameter.items():
-            lines.append(f"{dtype}: {size:.4g} bytes of state per parameter, {self.bytes_moved[dtype]:.4g} moved per step")
+            lines.append(
+                f"{dtype}: {size:.4g} bytes of state per parameter, "
+                f"{self.bytes_moved[dtype]:.4g} moved per step"
+            )
         if self.stays_float32:
             lines.append("always float32: " + ", ".join(self.stays_float32))
         lines.append("lowerings: " + ", ".join(self.lowerings))
@@ -161,7 +174,7 @@ class Info:
         lines += [f"deviation: {d}" for d in self.deviations]
         if self.torch_class:
             lines.append(f"exchanges checkpoints with torch.optim.{self.torch_class}")
-        lines.append("sparse gradients: " + ("yes" if self.sparse_gradients else "no"))
+        lines.append("cannot: " + ", ".join(self.cannot))
         return "\n".join(lines)
 
 
@@ -176,11 +189,12 @@ def info(name: str) -> Info:
 
     described = find(name)
     rule = described.rule
-    trace = rule.trace_for(described.expand({n: v for n, v in described.defaults.items() if n not in GROUP_OPTIONS}), 2)
+    trace = rule.trace_for(
+        described.expand({n: v for n, v in described.defaults.items() if n not in GROUP_OPTIONS}), 2
+    )
     program = rule.program(trace)
     full = {n: s for n, s in program.states.items() if s.shape is None}
-    low = any(s.low_bit for s in full.values())
-    formats = STATE_DTYPES if low else ("float32",)
+    formats = STATE_DTYPES if any(s.low_bit for s in rule.states.values()) else STATE_DTYPES[:1]
     sizes: dict[str, float] = {}
     moved: dict[str, float] = {}
     for dtype in formats:
@@ -194,7 +208,9 @@ def info(name: str) -> Info:
         read: float = 0.0
         for k in range(len(program.reductions) + 1):
             names = {n.attr for n in program.pass_nodes(k) if n.op == "operand"}
-            read += sum(per_state.get(n, 4.0) for n in names if n in per_state or n in (program.param, program.grad))
+            read += sum(
+                per_state.get(n, 4.0) for n in names if n in per_state or n in (program.param, program.grad)
+            )
         moved[dtype] = read + sum(per_state.get(n, 4.0) for n in program.writes)
     return Info(
         name=described.name,
@@ -203,7 +219,9 @@ def info(name: str) -> Info:
         equations=inspect.getsource(rule.function),
         defaults=described.defaults,
         states={n: s.kind + ("" if s.shape is None else f", {s.shape}") for n, s in rule.states.items()},
-        optional_states={n: _option_of(rule, s.when) for n, s in rule.states.items() if s.when and n not in program.states},
+        optional_states={
+            n: _option_of(rule, s.when) for n, s in rule.states.items() if s.when and n not in program.states
+        },
         bytes_per_parameter=sizes,
         bytes_moved=moved,
         lowerings=("eager", "foreach", "compiled", "native", "native each"),
@@ -214,6 +232,12 @@ def info(name: str) -> Info:
         torch_class=described.torch_class,
         preset_of=described.preset_of,
         sparse_gradients=described.sparse,
+        cannot=(
+            *(() if described.sparse else ("sparse gradients",)),
+            "capturable",
+            "differentiable",
+            "DTensor",
+        ),
     )
 
 

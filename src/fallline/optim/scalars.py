@@ -59,6 +59,7 @@ class GroupClasses:
         values = dict(zip(self.names, key, strict=False))
         self.description.check({name: values[name] for name in self.hypers})
         expanded = self.description.expand(values)
+        expanded.update((name, note.number(expanded[name])) for name, note in self.description.rule.hypers.items())
         if self.by_group:
             expanded[STEP] += 1
         return expanded
@@ -76,6 +77,18 @@ class GroupClasses:
                 classes.append(values)
             of_group.append(number)
         return classes, of_group
+
+    def shared_lr(self, groups: Sequence[Mapping[str, Any]]) -> float:
+        """The learning rate of all groups, where a rule needs there to be one; a group with 0 rests."""
+        if "shared_lr" not in self.description.rule.arguments:
+            return 0.0
+        rates = sorted({float(group["lr"]) for group in groups})
+        if len(rates) > 1 and (len(rates) > 2 or rates[0] != 0.0):
+            raise ValueError(
+                f"{self.description.class_name} needs the same lr in all groups (or 0 in groups that rest), got "
+                f"{' and '.join(f'{rate:g}' for rate in rates)}"
+            )
+        return rates[-1]
 
 
 def _plain(value: Any) -> Any:
@@ -104,6 +117,7 @@ class Rows:
         self.writes: list[ScalarWrite] = []
         self.total = 0
         """Elements of all parameters that take part, for means over all of them."""
+        self.shared_lr = classes.shared_lr(groups)
         self._noted: set[tuple[int, str]] = set()
 
     def of(self, bucket: Bucket, active: Sequence[int]) -> StepNumbers:
@@ -121,7 +135,7 @@ class Rows:
         host, names = bucket.program.host, bucket.program.host_inputs
         rows = []
         for values in self.classes:
-            complete = {"step": step + 1.0, "first": step == 0.0, **values}
+            complete = {"step": step + 1.0, "first": step == 0.0, "shared_lr": self.shared_lr, **values}
             rows.append(host(*[complete[name] for name in names])[0])
         if len(rows) == 1:
             return StepNumbers(rows, bucket.zeros)
@@ -144,7 +158,8 @@ class Rows:
             row = known.get(key)
             if row is None:
                 step = steps[number]
-                values = {"step": step + 1.0, "first": step == 0.0, **self.classes[which], **facts, "total": self.total}
+                values = {"step": step + 1.0, "first": step == 0.0, **self.classes[which], **facts}
+                values.update(total=self.total, shared_lr=self.shared_lr)
                 values.update(zip(bucket.scalar_inputs, own, strict=True))
                 computed, writes = program.host(*[values[name] for name in program.host_inputs])
                 row = known[key] = len(rows)
@@ -157,7 +172,11 @@ class Rows:
 
     def note(self, bucket: Bucket, i: int, name: str, value: float) -> None:
         """Remembers the new value of a scalar state."""
-        shape = bucket.program.states[name].shape
+        if name == STEP:
+            shape: Any = "group" if self.by_group else "scalar"
+            value = int(value)
+        else:
+            shape = bucket.program.states[name].shape
         if shape == "scalar":
             self.writes.append((bucket.numbers[i], name, value))
             return

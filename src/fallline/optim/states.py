@@ -15,7 +15,6 @@ from fallline.lower.batch import HALF, Item, Operand, real_view
 from fallline.optim.layout import overlaps_itself
 from fallline.rules.annotations import PARAM, State
 from fallline.rules.graph import Space
-from fallline.rules.rule import Rule
 
 MASTER = "master"
 STEP = "step"
@@ -105,9 +104,8 @@ class WatchedStates(defaultdict[Tensor, Any]):
         self._changed()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        plain: defaultdict[Tensor, Any] = defaultdict(dict)
-        plain.update(self)
-        return plain.__reduce__()
+        # As what torch has there.
+        return defaultdict, (dict,), None, None, iter(self.items())
 
 
 def computing_dtype(param: Tensor) -> torch.dtype:
@@ -118,7 +116,12 @@ def computing_dtype(param: Tensor) -> torch.dtype:
 def state_format(state: State, state_dtype: str, param: Tensor) -> BlockFormat | torch.dtype:
     """How a full-size state of this parameter is stored."""
     dtype = computing_dtype(param)
-    if state.shape is not None or state.kind == "weights" or dtype == torch.float64 or state_dtype == "float32":
+    if (
+        state.shape is not None
+        or state.kind == "weights"
+        or dtype == torch.float64
+        or state_dtype == "float32"
+    ):
         return dtype
     if state_dtype == "bfloat16":
         return torch.bfloat16
@@ -168,8 +171,8 @@ def fitted(
 ) -> dict[str, Tensor] | None:
     """An existing state's tensors, as its group wants them stored; None if there is none.
 
-    What is already so stays the same tensors; what was loaded or replaced by the user is converted, or refused
-    if it cannot be of this parameter.
+    What is already so stays the same tensors; what was loaded or replaced by the user is converted, or
+    refused if it cannot be of this parameter.
     """
     if state.shape is not None:
         if entry.get(name) is None:
@@ -180,7 +183,9 @@ def fitted(
     stored = stored_format(name, state, entry)
     if stored is None:
         if scale_key(name) in entry:
-            raise ValueError(f"{where} has {scale_key(name)!r}, but no codes that it belongs to; remove it or add them")
+            raise ValueError(
+                f"{where} has {scale_key(name)!r}, but no codes that it belongs to; remove it or add them"
+            )
         if entry.get(name) is None:
             return None
         value = _dense(name, entry[name], param.shape, param.is_complex(), where).to(param.device)
@@ -209,7 +214,7 @@ def fitted_master(entry: Mapping[str, Any], param: Tensor, where: str) -> Tensor
 
 
 def follow(master: Tensor, param: Tensor) -> None:
-    """Takes over the weights that somebody else has set since the last step; the others keep their precision."""
+    """Takes over the weights that somebody else has set since the last step; others keep their precision."""
     given = param.detach()
     changed = (master.to(given.dtype) != given) & ~(master.isnan() & given.isnan())
     if bool(changed.any()):
@@ -252,8 +257,8 @@ def _codes(
             raise ValueError(f"{where} lacks {key!r}, without which its {format.name} codes mean nothing")
         if value.dtype != dtype or tuple(value.shape) != expected:
             raise ValueError(
-                f"{where}: {key} is {value.dtype} of shape {tuple(value.shape)}; it should be {dtype} of shape "
-                f"{expected}, as the parameter's shape is {tuple(param.shape)}"
+                f"{where}: {key} is {value.dtype} of shape {tuple(value.shape)}; it should be {dtype} of "
+                f"shape {expected}, as the parameter's shape is {tuple(param.shape)}"
             )
         found.append(value.to(param.device).contiguous())
     return found[0], found[1]
@@ -267,7 +272,13 @@ def bare_item(param: Tensor) -> Item:
     return Item(shape, computing_dtype(param), Operand(view, lazy=lazy), {}, {})
 
 
-def build_item(rule: Rule, states: Mapping[str, State], param: Tensor, entry: Mapping[str, Any], group: Mapping[str, Any], number: int) -> Item:  # fmt: skip
+def build_item(
+    states: Mapping[str, State],
+    param: Tensor,
+    entry: Mapping[str, Any],
+    group: Mapping[str, Any],
+    number: int,
+) -> Item:
     """A parameter with its states, as the lowerings take it."""
     bare = bare_item(param)
     view = bare.param

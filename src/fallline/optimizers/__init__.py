@@ -23,6 +23,22 @@ FILES = {
     "RMSprop": "rmsprop",
     "Lion": "lion",
     "Lion8bit": "lion",
+    "Adadelta": "adadelta",
+    "NAdam": "nadam",
+    "NAdamW": "nadamw",
+    "NadamP": "nadamp",
+    "GeneralizedAdam": "generalized_adam",
+    "RAdam": "radam",
+    "Adamax": "adamax",
+    "Adan": "adan",
+    "QHM": "qhm",
+    "QHAdam": "qhadam",
+    "SophiaG": "sophiag",
+    "NAGGS": "nag_gs",
+    "NAG4": "nag4",
+    "ADOPT": "adopt",
+    "AdEMAMix": "ademamix",
+    "MARS": "mars",
 }
 
 

@@ -23,6 +23,16 @@ class Requirement:
             raise ValueError(self.says)
 
 
+@dataclasses.dataclass(frozen=True)
+class Reminder:
+    """An entry point without which the optimizer is not what its name says: warns once if that many steps pass
+    without a call."""
+
+    entry: str
+    steps: int
+    says: str
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Description:
     """One optimizer: everything that `fallline.info`, the documentation and the tests read."""
@@ -40,6 +50,11 @@ class Description:
     torch_group: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Keys that torch's class expects in a parameter group and that never change here."""
     requires: tuple[Requirement, ...] = ()
+    alike: tuple[str, ...] = ()
+    """Hyperparameters that must be the same in all groups, because what they act on belongs to all."""
+    reminder: Reminder | None = None
+    variants: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    """Other defaults, by the value of the argument ``variant``."""
     sparse: bool = False
     """Takes sparse gradients: a zero gradient leaves the parameter and its states as they are."""
     preset_of: str | None = None
@@ -47,6 +62,11 @@ class Description:
     @property
     def summary(self) -> str:
         return self.doc.strip().split("\n\n")[0].replace("\n", " ")
+
+    @property
+    def has_modes(self) -> bool:
+        """Whether parameters hold other weights for evaluation, between the entries ``eval`` and ``train``."""
+        return {"train", "eval"} <= set(self.rule.entries)
 
     def expand(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """What the equations use, from what users pass: ``betas`` → ``beta1, beta2``."""
@@ -88,6 +108,9 @@ def describe(
     torch_class: str | None = None,
     torch_group: Mapping[str, Any] | None = None,
     requires: tuple[Requirement, ...] = (),
+    alike: tuple[str, ...] = (),
+    reminder: Reminder | None = None,
+    variants: Mapping[str, Mapping[str, Any]] | None = None,
     sparse: bool = False,
     **defaults: Any,
 ) -> Description:
@@ -103,6 +126,9 @@ def describe(
         torch_class=torch_class,
         torch_group=torch_group or {},
         requires=requires,
+        alike=alike,
+        reminder=reminder,
+        variants=variants or {},
         sparse=sparse,
     )
     needed = {*rule.hypers, *rule.statics} - set(rule.derive)
@@ -112,6 +138,8 @@ def describe(
     if unknown := sorted(given - needed):
         raise ValueError(f"{rule.name} has no argument {', '.join(unknown)}; it has {', '.join(sorted(needed))}")
     description.check(defaults)
+    for variant, changed in description.variants.items():
+        description.check({**defaults, **changed, "variant": variant})
     return description
 
 

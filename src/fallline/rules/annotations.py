@@ -112,6 +112,8 @@ class Range:
     says: str
     holds: Callable[[float], bool]
     may_be_none: bool = False
+    none_means: float | None = None
+    """The number that the equations see in place of None."""
 
     def check(self, name: str, value: Any) -> None:
         if value is None and self.may_be_none:
@@ -123,18 +125,46 @@ class Range:
         if not self.holds(number):
             raise ValueError(f"{name} must be {self.says}, got {number:g}")
 
+    def number(self, value: Any) -> Any:
+        """What the equations see of a value."""
+        return self.none_means if value is None and self.none_means is not None else value
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice(Range):
+    """A hyperparameter that is one of several words; the equations see its number."""
+
+    words: tuple[str, ...] = ()
+
+    def check(self, name: str, value: Any) -> None:
+        if value not in self.words:
+            raise ValueError(f"{name} must be {self.says}, got {value!r}")
+
+    def number(self, value: Any) -> float:
+        return float(self.words.index(value))
+
+
+def choice(*words: str) -> Choice:
+    """``variant: choice("torch", "hf")``: 0 or 1 in the equations, for ``where`` in scalar work.  What changes the
+    work per element is better a ``static(…)``."""
+    return Choice(" or ".join(map(repr, words)), lambda _: True, words=words)
+
 
 nonnegative = Range(">= 0", lambda x: x >= 0 and math.isfinite(x))
 positive = Range("> 0", lambda x: x > 0 and math.isfinite(x))
 fraction = Range("in [0, 1)", lambda x: 0 <= x < 1)
+open_fraction = Range("in (0, 1)", lambda x: 0 < x < 1)
 finite = Range("finite", math.isfinite)
 any_number = Range("a number", lambda x: not math.isnan(x))
+switch = Range("True or False", lambda x: x in (0.0, 1.0))
+"""A flag that is a number to the equations, 0 or 1: for ``where`` in scalar work, which needs no specialisation."""
 
 
-def optional(numbers: Range) -> Range:
+def optional(numbers: Range, means: float | None = None) -> Range:
     """``eps: optional(positive)``: a number, or None.  A static argument derived from it says which, and the
-    equations use the number only where there is one."""
-    return Range(f"{numbers.says} or None", numbers.holds, may_be_none=True)
+    equations use the number only where there is one.  ``optional(positive, means=math.inf)``: they see that
+    number in place of None."""
+    return Range(f"{numbers.says} or None", numbers.holds, may_be_none=True, none_means=means)
 
 
 def conventional_range(name: str) -> Range:

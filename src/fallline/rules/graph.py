@@ -322,7 +322,7 @@ class Graph:
         """Checks that the parameter has the rows or columns that the rule speaks of."""
         lead = space == Space.LEAD
         if lead and not self.ndim:
-            raise RuleError('axis "rows" needs at least one axis: take the keyword argument `ndim` and ask for it')
+            raise RuleError('axis "rows" needs an axis: take the keyword argument `ndim` and use it only if ndim >= 1')
         if not lead and (self.ndim is None or self.ndim < 2):
             raise RuleError(
                 "the axes -1 and -2 need a matrix: take the keyword argument `ndim` and use them only if ndim >= 2"

@@ -140,7 +140,8 @@ def assemble(
         )
         for k in range(last + 1)
     )
-    # Nodes outside the host that read a number of the host directly.
+    # Nodes outside the host that read a number of the host directly.  In the order of use: forms of a rule that
+    # differ on the host only then have the same kernel.
     consumers = [n for n in needed if n.space != Space.HOST]
     row = {a.index: a for n in consumers for a in n.args if a.space == Space.HOST and a.op != "const"}
     for node in (*writes.values(), *small_writes.values()):
@@ -155,7 +156,7 @@ def assemble(
     )
     spaces = {n.space for n in needed}
     view = "lead" if Space.LEAD in spaces else "matrix" if spaces & {Space.ROW, Space.COL} else "flat"
-    row_nodes = tuple(row[i] for i in sorted(row))
+    row_nodes = tuple(row.values())
     host_roots = (*row_nodes, *host_writes.values())
     return Program(
         name=rule.name if trace.entry is None else f"{rule.name}.{trace.entry}",
@@ -188,7 +189,11 @@ def _sort_writes(
         state = states.get(name)
         if node.is_bool:
             raise RuleError(f"returns a truth value for {name}; use where(condition, 1.0, 0.0)")
-        if state is not None and state.is_scalar:
+        if name not in states and name != rule.param_name:
+            if node.space != Space.HOST:  # the counter, which only an entry point may set
+                raise RuleError(f"{name} is a number of steps; it cannot follow from what is in memory")
+            host[name] = node
+        elif state is not None and state.is_scalar:
             widest = Space.TENSOR if state.shape == "scalar" else Space.ALL
             if node.space > widest:
                 raise RuleError(f"{name} is one number per {state.shape}, but its new value varies more than that")

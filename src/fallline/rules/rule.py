@@ -16,8 +16,9 @@ from fallline.rules.functions import maximum as at_least
 from fallline.rules.graph import Graph, Node, RuleError, Space
 from fallline.rules.program import Program, assemble
 
-COUNTERS = ("step", "first")
-FACTS = ("numel", "total", "ndim", "rows", "cols", "batch", "lead", "lead_length", "dtype_eps")
+STEP = "step"
+COUNTERS = (STEP, "first")
+FACTS = ("numel", "total", "ndim", "rows", "cols", "batch", "lead", "lead_length", "dtype_eps", "shared_lr")
 RESERVED = (*COUNTERS, *FACTS, "params", "master")
 """What no state may be called: names of numbers that every rule may ask for, and of entries beside its states."""
 TRACED_NDIMS = (0, 1, 2, 3, 4)
@@ -60,6 +61,8 @@ class Rule:
         self.aliases = {name: tuple(parts) for name, parts in aliases.items()}
         self.derive = dict(derive)
         self.entries: dict[str, Entry] = {}
+        self.has_direction = False
+        """Whether the equations mark their direction, so that something can wrap it."""
         self.__doc__, self.__module__ = function.__doc__, function.__module__
 
         names, keywords, notes = _signature(function)
@@ -131,21 +134,25 @@ class Rule:
             known = {"ndim", *self.hypers, *self.statics} - set(self.derive)
             if unknown := [source for source in sources if source not in known]:
                 raise RuleError(f"{place}: {name} is derived from {unknown[0]}, which is no argument of the rule")
-            if "ndim" in sources and len(sources) > 1:
+            numbers = [source for source in sources if source in self.hypers]
+            if "ndim" in sources and numbers:
                 raise RuleError(
-                    f"{place}: {name} is derived from ndim and {sources[sources[0] == 'ndim']}; "
+                    f"{place}: {name} is derived from ndim and {numbers[0]}; "
                     "derive a flag from ndim alone, and join flags with `and` in the equations"
                 )
 
     def entry(self, name: str | None = None, *, writes: Sequence[str]) -> Callable[[Callable[..., Any]], Rule]:
-        """Declares a further function on the same states.  It returns the values of ``writes``, in order."""
+        """Declares a further function on the same states.  It returns the values of ``writes``, in order; that of
+        ``"step"`` is the number of steps that shall count as done."""
 
         def declare(function: Callable[..., Any]) -> Rule:
             key = name or function.__name__
             known = (self.param_name, *self.states)
-            unknown = [w for w in writes if w not in known]
+            unknown = [w for w in writes if w not in (*known, STEP)]
             if unknown:
-                raise RuleError(f"{_where(function)}: {key} writes {unknown[0]!r}; it can write {', '.join(known)}")
+                raise RuleError(
+                    f"{_where(function)}: {key} writes {unknown[0]!r}; it can write {', '.join((*known, STEP))}"
+                )
             names, keywords, _ = _signature(function)
             numbers = (*self.hypers, *self.statics, *COUNTERS, *FACTS)
             allowed = {**{n: (*known, self.grad_name) for n in names}, **{k: numbers for k in keywords}}
@@ -166,26 +173,30 @@ class Rule:
     def specialisations(self) -> Iterator[Trace]:
         """Every combination of static arguments (and numbers of axes, where the rule asks for them)."""
         ndims: tuple[int | None, ...] = TRACED_NDIMS if self.wants_ndim else (None,)
+        # What is derived from other choices and the number of axes alone follows from them.
+        free = [
+            [(name, choice) for choice in note.choices]
+            for name, note in self.statics.items()
+            if name not in self.derive or any(source in self.hypers for source in self.derived_from[name])
+        ]
         for ndim in ndims:
-            choices = [
-                [(name, choice) for choice in note.choices]
-                if self.derived_from.get(name) != ("ndim",)
-                else [(name, self._derived(name, {"ndim": ndim}))]
-                for name, note in self.statics.items()
-            ]
-            for statics in itertools.product(*choices):
-                yield Trace(statics, ndim)
+            for chosen in itertools.product(*free):
+                values = {**dict(chosen), "ndim": ndim}
+                statics = ((n, values[n] if n in values else self._derived(n, values)) for n in self.statics)
+                yield Trace(tuple(statics), ndim)
 
     def _derived(self, name: str, values: Mapping[str, Any]) -> Any:
         found = self.derive[name](*(values[source] for source in self.derived_from[name]))
         # A tensor compares to a tensor: take the plain choice that it equals.
         return next((choice for choice in self.statics[name].choices if choice == found), found)
 
-    def trace_for(self, values: Mapping[str, Any], ndim: int, entry: str | None = None) -> Trace:
+    def trace_for(
+        self, values: Mapping[str, Any], ndim: int, entry: str | None = None, *, cautious: bool = False
+    ) -> Trace:
         """The specialisation for these hyperparameters and a parameter of ``ndim`` axes."""
         values = {**values, "ndim": ndim}
         statics = ((n, self._derived(n, values) if n in self.derive else values[n]) for n in self.statics)
-        return Trace(tuple(statics), ndim if self.wants_ndim else None, entry)
+        return Trace(tuple(statics), ndim if self.wants_ndim else None, entry, cautious)
 
     def program(self, trace: Trace) -> Program:
         program = self._programs.get(trace)
@@ -218,6 +229,7 @@ class Rule:
         try:
             result = function(*(nodes[name] for name in names), **keyword)
             written = self._written(result, entry, states, graph)
+            self.has_direction = self.has_direction or graph.has_direction
             return assemble(self, trace, graph, states, written)
         except RuleError as error:
             raise RuleError(f"{_where(function, error)}: {error}{during}") from None
@@ -237,7 +249,13 @@ class Rule:
         nodes[self.param_name] = graph.operand(self.param_name, Space.FULL)
         nodes[self.grad_name] = grad
         for name, state in states.items():
-            node = graph.host(name) if state.is_scalar else graph.operand(name, state.space)
+            try:
+                node = graph.host(name) if state.is_scalar else graph.operand(name, state.space)
+            except RuleError as error:
+                raise RuleError(
+                    f'the state {name} is not possible here ({error}); give it `when="flag"`, with the flag derived '
+                    "from ndim: @rule(derive={'flag': lambda ndim: ndim > 1})"
+                ) from None
             nodes[name] = where(graph.host("first"), grad, node) if state.init == GRAD else node
         return nodes
 
@@ -349,7 +367,7 @@ def rule(
 
     ``aliases``: what users pass → what the equations use, ``@rule(betas=("beta1", "beta2"))``.
     ``derive``: static arguments computed from hyperparameters, ``{"heavy": lambda momentum: momentum != 0}``, or
-    from the number of axes, ``{"factored": lambda ndim: ndim > 1}``.
+    from the number of axes and other static arguments, ``{"factored": lambda ndim: ndim > 1}``.
     ``counts``: ``"parameter"`` (a parameter without gradient does not advance) or ``"group"``.
     """
 

@@ -7,6 +7,7 @@ hash of all that made them and appear by atomic renaming: processes may race, ea
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import hashlib
@@ -48,13 +49,23 @@ def find_compiler() -> str | None:
 
 @functools.cache
 def compiler_version(path: str) -> str:
-    result = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    try:
+        result = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NativeUnavailable(f"the C++ compiler {path} did not run: {error}") from None
     return result.stdout.splitlines()[0] if result.stdout else "unknown"
 
 
 @functools.cache
 def _temporary_cache() -> Path:
     path = Path(tempfile.mkdtemp(prefix="fallline-"))
+    owner = os.getpid()
+    # A forked child leaves it to its parent.
+    def remove() -> None:
+        if os.getpid() == owner:
+            shutil.rmtree(path, ignore_errors=True)
+
+    atexit.register(remove)
     warnings.warn(
         f"no writable cache directory: compiled rules are kept in {path} for this process only; "
         "set FALLLINE_CACHE_DIR to a directory of yours",

@@ -109,6 +109,8 @@ class _Pass:
         self.program, self.slots, self.k = program, slots, k
         self.head: dict[str, None] = {}
         self.body: list[str] = []
+        # Counted here, not over the whole graph: forms of a rule that differ on the host only have the same text.
+        self.names = {node.index: f"t{i}" for i, node in enumerate(program.pass_nodes(k))}
 
     def text(self) -> str:
         if not self.program.writes:
@@ -145,7 +147,7 @@ class _Pass:
                 # Unscaling, clipping and maximize are one factor; by 1 it changes nothing, not even a NaN.
                 self.head["const float grad_factor = s[0];"] = None
                 factor = " * grad_factor"
-            self.body.append(f"const auto x{node.index} = {self.load(node.attr)}{factor};")
+            self.body.append(f"const auto {self.names[node.index]} = {self.load(node.attr)}{factor};")
             return
         wants_bool = node.op in ("and", "or", "not")
         args = []
@@ -153,14 +155,13 @@ class _Pass:
             condition = wants_bool or (node.op == "where" and position == 0)
             args.append(self.value(arg, condition))
         # Not a type but `auto`: the same text computes on a float and on a vector of them.
-        self.body.append(f"const auto t{node.index} = {_expression(node, args)};")
+        self.body.append(f"const auto {self.names[node.index]} = {_expression(node, args)};")
 
     def value(self, node: Node, wants_bool: bool = False) -> str:
         if node.op == "const":
             return _as(_literal(node.attr, "float"), isinstance(node.attr, bool), wants_bool)
         if node.space == Space.FULL:
-            name = f"x{node.index}" if node.op == "operand" else f"t{node.index}"
-            return _as(name, node.is_bool, wants_bool)
+            return _as(self.names[node.index], node.is_bool, wants_bool)
         if node.space == Space.COL:
             column = self.slots.column[node.index]
             self.head[f"const float* __restrict v{column} = seg->col[{column}];"] = None
@@ -237,6 +238,7 @@ class _PackedPass(_Pass):
                 rare.append(f"z{io}[b] = fl_vec::encode<{code}>(b{io}, m{io}, q{io} + base);")
                 factors.append(f"z{io}[b] = fl_vec::floats((int32_t)m{io});")
                 factors.append(f"const float f{io} = fl_vec::encoding_factor<{code}>(z{io}[b]);")
+                codes.append(f"fl_vec::fetch_ahead(q{io} + base + i);")
                 codes.append(f"fl_vec::write_stride<{code}>(b{io} + i, f{io}, q{io} + base + i);")
         ordinary = " && ".join(line.split()[2].join(("fl_vec::is_ordinary(", ")")) for line in tops) or "true"
         return [
@@ -270,6 +272,7 @@ class _PackedPass(_Pass):
 
     def load(self, name: str) -> str:
         if name not in self.packed:
+            self.body.append(f"fl_vec::fetch_ahead({self.operand(name)} + base + i);")
             return f"fl_vec::load({self.operand(name)} + base + i)"
         io, code = self.program.operands.index(name), "true" if self.packed[name] == "nonneg" else "false"
         return f"fl_vec::decode<{code}>(fl_vec::widened<{code}>(q{io} + base + i), u{io})"

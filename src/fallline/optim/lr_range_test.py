@@ -1,0 +1,354 @@
+"""The LR range test: which learning rates make this model's loss fall, found in one short sweep.
+
+The rate grows exponentially from step to step.  Where it is too small the loss stands still, then it falls,
+then it diverges; good rates lie where it falls fastest.  Everything is put back afterwards: weights, buffers,
+gradients, the optimizer's states and settings, and the random number generators.
+
+References:
+    Smith 2017, Cyclical learning rates for training neural networks (arXiv 1506.01186), section 3.3.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import importlib
+import importlib.util
+import math
+import random
+import statistics
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fallline.rules.annotations import Range, fraction, positive
+
+_steps = Range("a whole number >= 5", lambda x: x >= 5 and x.is_integer())
+_diverging = Range("> 1", lambda x: x > 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class LrRangeResult:
+    """What the sweep saw.  ``print(result)`` says what follows from it, or that nothing does."""
+
+    lrs: list[float]
+    losses: list[float]
+    """Of each batch, before the update at the rate beside it."""
+    smoothed: list[float]
+    """Their exponential mean, debiased."""
+    stopped: str
+    """Why the sweep ended."""
+
+    @property
+    def lowest(self) -> int:
+        """Where the smoothed loss is lowest."""
+        return min(range(len(self.smoothed)), key=self.smoothed.__getitem__)
+
+    @property
+    def reason(self) -> str | None:
+        """Why there is no suggestion; None if there is one."""
+        if len(self.smoothed) < 3:
+            return (
+                "the loss was not finite" if not self.smoothed else "the loss diverged at once; lower lr_min"
+            )
+        fall = self.smoothed[0] - self.smoothed[self.lowest]
+        if fall <= 0:
+            return "loss never fell"
+        changes = [abs(b - a) for a, b in zip(self.losses, self.losses[1:], strict=False)]
+        noise = statistics.median(changes[: max(self.lowest, 1)])
+        if fall < noise:
+            return (
+                f"loss fell by {fall:.3g}, less than the {noise:.3g} by which batches differ; "
+                "use larger batches"
+            )
+        return None
+
+    @property
+    def steepest(self) -> float | None:
+        """The rate at which the smoothed loss falls fastest over the logarithm of the rate."""
+        if self.reason is not None:
+            return None
+        # Slopes over several steps: between neighbours they show the noise of batches.
+        half = max(1, min(len(self.smoothed) // 20, self.lowest // 2))
+        middles = range(half, max(self.lowest - half, half) + 1)
+        return self.lrs[min(middles, key=lambda i: self.smoothed[i + half] - self.smoothed[i - half])]
+
+    @property
+    def tenth_of_lowest(self) -> float | None:
+        """A tenth of the rate at which the smoothed loss is lowest."""
+        return None if self.reason is not None else self.lrs[self.lowest] / 10
+
+    def table(self, rows: int = 20) -> str:
+        """Rates and losses, at most so many rows, evenly spaced, with those the suggestions come from."""
+        n = len(self.lrs)
+        shown = {round(i * (n - 1) / max(rows - 1, 1)) for i in range(min(rows, n))} if n else set()
+        marks = {}
+        if self.reason is None:
+            marks = {self.lowest: "lowest"}
+            marks[self.lrs.index(self.steepest)] = "steepest"  # type: ignore[arg-type]
+        lines = [f"{'lr':>10}  {'loss':>10}  {'smoothed':>10}"]
+        for i in sorted(shown | set(marks)):
+            numbers = f"{self.lrs[i]:>10.3e}  {self.losses[i]:>10.4g}  {self.smoothed[i]:>10.4g}"
+            lines.append(f"{numbers}  {marks.get(i, '')}".rstrip())
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        if self.reason is not None:
+            return f"no suggestion: {self.reason} ({self.stopped})"
+        text = f"steepest descent at lr {self.steepest:.2g}; a tenth of the lr of the lowest loss is "
+        text += f"{self.tenth_of_lowest:.2g} ({self.stopped})"
+        if self.lowest == len(self.lrs) - 1:
+            text += "; the loss was still falling at the last rate tried: raise lr_max"
+        return text
+
+    if importlib.util.find_spec("matplotlib") is not None:
+
+        def plot(self, path: str) -> None:
+            """Losses over rates, into a file of any format matplotlib writes."""
+            figure = importlib.import_module("matplotlib.figure").Figure()
+            axes = figure.subplots()
+            axes.semilogx(self.lrs, self.losses, alpha=0.3, label="loss")
+            axes.semilogx(self.lrs, self.smoothed, label="smoothed")
+            if self.steepest is not None:
+                axes.axvline(self.steepest, linestyle=":", label=f"steepest, {self.steepest:.2g}")
+                axes.axvline(
+                    self.tenth_of_lowest, linestyle="--", label=f"lowest / 10, {self.tenth_of_lowest:.2g}"
+                )
+            axes.set(xlabel="learning rate", ylabel="loss")
+            axes.legend()
+            figure.savefig(path)
+
+
+def lr_range_test(
+    model: nn.Module,
+    loss_fn_or_step: Callable[..., Any],
+    optimizer: torch.optim.Optimizer,
+    data: Iterable[Any],
+    lr_min: float = 1e-7,
+    lr_max: float = 10,
+    steps: int = 100,
+    *,
+    smoothing: float = 0.9,
+    diverge: float = 4.0,
+) -> LrRangeResult:
+    """Sweeps the learning rate from lr_min to lr_max and says where the loss falls.
+
+    Arguments:
+        model: trained during the sweep and then put back, in the mode (train or eval) it is in.
+        loss_fn_or_step: a loss of torch (``nn.CrossEntropyLoss()``, ``F.mse_loss``), called with
+            ``(model(inputs), targets)`` on batches that are pairs; or your own ``step(model, batch)`` that
+            returns the loss.  It may call ``backward()`` itself, then it returns a number or a detached
+            tensor; it does not step the optimizer.
+        optimizer: of the kind to be used; other groups keep their ratio to the first one's rate.
+        data: batches; begun again when it ends.  A generator cannot be begun again or rewound.
+        lr_min, lr_max, steps: the sweep.
+        smoothing: decay of the mean over steps.
+        diverge: stop when the smoothed loss exceeds its minimum by so many times that minimum, less one.
+
+    Example:
+        >>> import torch, fallline
+        >>> _ = torch.manual_seed(0)
+        >>> x = torch.randn(64, 3)
+        >>> batch = (x, x @ torch.tensor([[1.0], [-2.0], [0.5]]))
+        >>> model = torch.nn.Linear(3, 1)
+        >>> opt = fallline.SGD(model.parameters())
+        >>> result = fallline.lr_range_test(model, torch.nn.MSELoss(), opt, [batch], lr_min=1e-5)
+        >>> 0.01 < result.steepest < 1
+        True
+        >>> result.lrs[0], len(result.lrs) < 100  # it stopped when the loss diverged
+        (1e-05, True)
+    """
+    optimizer = _checked(model, loss_fn_or_step, optimizer)
+    positive.check("lr_min", lr_min)
+    positive.check("lr_max", lr_max)
+    if lr_max <= lr_min:
+        raise ValueError(f"lr_max must be > lr_min = {lr_min:g}, got {lr_max:g}")
+    _steps.check("steps", steps)
+    fraction.check("smoothing", smoothing)
+    _diverging.check("diverge", diverge)
+    with _put_back(model, optimizer, data):
+        ratios = _ratios(optimizer)
+        batches = _endless(data)
+        curve = _Curve(smoothing, diverge)
+        for i in range(steps):
+            lr = lr_min * (lr_max / lr_min) ** (i / (steps - 1))
+            for group, ratio in zip(optimizer.param_groups, ratios, strict=True):
+                group["lr"] = lr * ratio
+            batch = next(batches, None)
+            if batch is None:
+                curve.stopped = f"the data ended after {i} of {steps} steps"
+                break
+            if not curve.add(lr, _loss(model, loss_fn_or_step, optimizer, batch[0])):
+                break
+            optimizer.step()
+    return curve.result()
+
+
+class _Curve:
+    """The losses so far, and whether to go on."""
+
+    def __init__(self, smoothing: float, diverge: float):
+        self.smoothing, self.diverge = smoothing, diverge
+        self.lrs: list[float] = []
+        self.losses: list[float] = []
+        self.smoothed: list[float] = []
+        self.mean = 0.0
+        self.stopped = "all rates were tried"
+
+    def add(self, lr: float, loss: float) -> bool:
+        if not math.isfinite(loss):
+            self.stopped = f"stopped at lr {lr:.2g}: the loss was {loss:g}"
+            return False
+        self.lrs.append(lr)
+        self.losses.append(loss)
+        self.mean = self.smoothing * self.mean + (1 - self.smoothing) * loss
+        self.smoothed.append(self.mean / (1 - self.smoothing ** len(self.losses)))
+        best = min(self.smoothed)
+        # A hundredth of the first loss: near a loss of 0, four times the minimum is still no divergence.
+        scale = max(abs(best), 0.01 * abs(self.losses[0]))
+        if self.smoothed[-1] - best > (self.diverge - 1) * scale:
+            self.stopped = f"stopped at lr {lr:.2g}: the loss diverged"
+            return False
+        return True
+
+    def result(self) -> LrRangeResult:
+        return LrRangeResult(self.lrs, self.losses, self.smoothed, self.stopped)
+
+
+def _checked(model: Any, function: Any, optimizer: Any) -> torch.optim.Optimizer:
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    if not callable(function):
+        raise TypeError(f"loss_fn_or_step must be a loss or a function of (model, batch), got {function!r}")
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise TypeError(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
+    from fallline.averaging.wrapper import Averaging
+
+    if isinstance(optimizer, Averaging):
+        # The sweep must not enter the average, and cannot begin from it.
+        optimizer._refuse()
+        optimizer = optimizer.optimizer
+    for i, group in enumerate(optimizer.param_groups):
+        if "lr" not in group:
+            raise ValueError(f"group {i} of {type(optimizer).__name__} has no 'lr' to sweep")
+    return optimizer
+
+
+def _ratios(optimizer: torch.optim.Optimizer) -> list[float]:
+    rates = [float(group["lr"]) for group in optimizer.param_groups]
+    return [rate / rates[0] if rates[0] else 1.0 for rate in rates]
+
+
+def _endless(data: Iterable[Any]) -> Iterator[tuple[Any]]:
+    """Batches, each in a tuple, as a batch may be None; ends if the data cannot be begun again."""
+    found = True
+    while found:
+        found = False
+        for batch in data:
+            found = True
+            yield (batch,)
+
+
+def _loss(model: nn.Module, function: Any, optimizer: torch.optim.Optimizer, batch: Any) -> float:
+    """The loss of a batch, whose gradients are then in the parameters."""
+    for group in optimizer.param_groups:
+        for param in group["params"]:
+            param.grad = None
+    if isinstance(function, nn.Module) or getattr(function, "__module__", None) == "torch.nn.functional":
+        if not isinstance(batch, (tuple, list)) or len(batch) != 2:
+            raise ValueError(
+                "a loss of torch needs batches that are pairs (inputs, targets), got "
+                f"{type(batch).__name__}; pass a function of (model, batch) that returns the loss"
+            )
+        loss = function(model(batch[0]), batch[1])
+    else:
+        loss = function(model, batch)
+    if isinstance(loss, Tensor):
+        if loss.numel() != 1:
+            raise ValueError(f"the loss must be one number, got a tensor of shape {tuple(loss.shape)}")
+        if loss.requires_grad:
+            loss.backward()
+        loss = loss.detach()
+    if not any(p.grad is not None for group in optimizer.param_groups for p in group["params"]):
+        raise ValueError(
+            "the loss gives no parameter of the optimizer a gradient; "
+            "return it without detach(), or call backward()"
+        )
+    return float(loss)
+
+
+@contextlib.contextmanager
+def _put_back(model: nn.Module, optimizer: torch.optim.Optimizer, data: Any) -> Iterator[None]:
+    """Afterwards everything is as before, also if something raised."""
+    with _same_generators(data), _same_model(model, optimizer), _same_optimizer(optimizer):
+        yield
+
+
+@contextlib.contextmanager
+def _same_generators(data: Any) -> Iterator[None]:
+    owners = (data, getattr(data, "sampler", None))
+    own = [g for o in owners if isinstance(g := getattr(o, "generator", None), torch.Generator)]
+    states = [g.get_state() for g in own]
+    python, numbers = random.getstate(), np.random.get_state()
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    try:
+        with torch.random.fork_rng(devices):
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numbers)
+        for generator, state in zip(own, states, strict=True):
+            generator.set_state(state)
+
+
+@contextlib.contextmanager
+def _same_model(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[None]:
+    params = {*model.parameters(), *(p for group in optimizer.param_groups for p in group["params"])}
+    weights = [(p, p.detach().clone(), p.grad) for p in params]
+    modules = [(m, m.training, dict(m._buffers)) for m in model.modules()]
+    buffers = [(b, b.detach().clone()) for b in model.buffers()]
+    try:
+        # The gradients there are now are put aside, not overwritten.
+        for p in params:
+            p.grad = None
+        yield
+    finally:
+        with torch.no_grad():
+            for p, value, grad in weights:
+                p.copy_(value)
+                p.grad = grad
+            for module, training, held in modules:
+                module.training = training
+                module._buffers.clear()
+                module._buffers.update(held)
+            for b, value in buffers:
+                b.copy_(value)
+
+
+@contextlib.contextmanager
+def _same_optimizer(optimizer: torch.optim.Optimizer) -> Iterator[None]:
+    """The sweep works on copies of states and settings; the originals are put back as they are.  A
+    checkpoint would not do: loading one, torch casts states to the parameters' dtype."""
+    attributes = dict(vars(optimizer))
+    groups = [dict(group) for group in optimizer.param_groups]
+    states = dict(optimizer.state)
+    try:
+        for group in optimizer.param_groups:
+            group.update({k: copy.deepcopy(v) for k, v in group.items() if k != "params"})
+        for key, entry in states.items():
+            # Keys in states may be parameters: those are not copied.
+            optimizer.state[key] = copy.deepcopy(entry, {id(p): p for p in states})
+        yield
+    finally:
+        for name in [name for name in vars(optimizer) if name not in attributes]:
+            delattr(optimizer, name)
+        vars(optimizer).update(attributes)
+        for group, saved in zip(optimizer.param_groups, groups, strict=True):
+            group.clear()
+            group.update(saved)
+        optimizer.state.clear()
+        optimizer.state.update(states)

@@ -1,0 +1,34 @@
+"""torch's ``LRScheduler`` from a function of the number of updates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+from torch.optim.lr_scheduler import LRScheduler
+
+
+class ClosedForm(LRScheduler):
+    """Sets each group's rate to ``form(s, peak, **settings)``: s updates done, peak the group's initial rate.
+
+    Nothing is carried from one rate to the next, so the rate after a restart is exactly that without one.
+    ``state_dict()`` holds numbers and strings only.  Call ``step()`` after each ``optimizer.step()``.
+    """
+
+    form: ClassVar[Callable[..., Any]]
+
+    def __init__(self, optimizer: torch.optim.Optimizer, last_epoch: int = -1, **settings: Any):
+        # Evaluating checks the arguments before anything of the optimizer is changed.
+        type(self).form(0, 1.0, **settings)
+        self.settings = settings
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        # Groups may be added during training, which torch's own schedulers do not allow.
+        for group in self.optimizer.param_groups[len(self.base_lrs) :]:
+            rate = group.setdefault("initial_lr", group["lr"])
+            self.base_lrs.append(rate.clone() if isinstance(rate, torch.Tensor) else rate)
+        return [type(self).form(self.last_epoch, peak, **self.settings) for peak in self.base_lrs]
+
+    _get_closed_form_lr = get_lr

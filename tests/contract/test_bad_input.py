@@ -1,0 +1,243 @@
+"""Bad input: the message names the argument, the value and the remedy, and nothing has changed."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import Parameter
+
+import fallline
+
+from .trajectories import Unchanged, assert_same, parameters, run, values
+
+
+def p(*shape, dtype=torch.float32):
+    return torch.zeros(shape or (3,), dtype=dtype)
+
+
+SAME = p()
+
+# What is called → the error and the words it must contain.
+CASES = {
+    "negative lr": (lambda: fallline.AdamW([p()], lr=-0.1), ValueError, ["lr must be >= 0", "-0.1"]),
+    "nan lr": (lambda: fallline.AdamW([p()], lr=math.nan), ValueError, ["lr must be >= 0", "nan"]),
+    "infinite lr": (lambda: fallline.SGD([p()], lr=math.inf), ValueError, ["lr", "inf"]),
+    "lr is no number": (lambda: fallline.AdamW([p()], lr="fast"), TypeError, ["lr", "number", "'fast'"]),
+    "lr of several numbers": (lambda: fallline.AdamW([p()], lr=torch.ones(2)), TypeError, ["lr", "number"]),
+    "beta of 1": (lambda: fallline.AdamW([p()], betas=(0.9, 1.0)), ValueError, ["betas[1]", "[0, 1)", "1"]),
+    "negative beta": (
+        lambda: fallline.Lion([p()], betas=(-0.1, 0.9)),
+        ValueError,
+        ["betas[0]", "[0, 1)", "-0.1"],
+    ),
+    "one beta": (lambda: fallline.AdamW([p()], betas=(0.9,)), ValueError, ["betas", "2 numbers", "(0.9,)"]),
+    "three betas": (lambda: fallline.AdamW([p()], betas=(0.9, 0.9, 0.9)), ValueError, ["betas", "2 numbers"]),
+    "betas is a number": (
+        lambda: fallline.AdamW([p()], betas=0.9),
+        ValueError,
+        ["betas", "2 numbers", "0.9"],
+    ),
+    "negative eps": (lambda: fallline.AdamW([p()], eps=-1e-8), ValueError, ["eps must be >= 0", "-1e-08"]),
+    "negative weight decay": (
+        lambda: fallline.SGD([p()], weight_decay=-1.0),
+        ValueError,
+        ["weight_decay", "-1"],
+    ),
+    "negative momentum": (lambda: fallline.SGD([p()], momentum=-1.0), ValueError, ["momentum", "-1"]),
+    "alpha of 1": (lambda: fallline.RMSprop([p()], alpha=1.0), ValueError, ["alpha", "[0, 1)", "1"]),
+    "negative accumulator": (
+        lambda: fallline.Adagrad([p()], initial_accumulator_value=-1.0),
+        ValueError,
+        ["initial_accumulator_value", "-1"],
+    ),
+    "nesterov without momentum": (
+        lambda: fallline.SGD([p()], nesterov=True),
+        ValueError,
+        ["nesterov", "momentum > 0"],
+    ),
+    "flag is a number": (lambda: fallline.AdamW([p()], amsgrad=2), ValueError, ["amsgrad", "True", "2"]),
+    "unknown state_dtype": (
+        lambda: fallline.AdamW([p()], state_dtype="int7"),
+        ValueError,
+        ["state_dtype", "'int7'", "int8"],
+    ),
+    "state_dtype is a dtype": (
+        lambda: fallline.AdamW([p()], state_dtype=torch.int8),
+        ValueError,
+        ["state_dtype", "torch.int8", "'int8'"],
+    ),
+    "int8 without states": (
+        lambda: fallline.SGD([p()], state_dtype="int8"),
+        ValueError,
+        ["state_dtype", "'int8'", "SGD", "float32"],
+    ),
+    "int8 without states in a group": (
+        lambda: fallline.SGD([{"params": [p()], "momentum": 0.0, "state_dtype": "int8"}], momentum=0.9),
+        ValueError,
+        ["state_dtype", "SGD"],
+    ),
+    "unknown argument": (
+        lambda: fallline.AdamW([p()], learning_rate=1),
+        TypeError,
+        ["'learning_rate'", "AdamW", "lr"],
+    ),
+    "argument twice": (lambda: fallline.AdamW([p()], 0.1, lr=0.1), TypeError, ["lr", "twice"]),
+    "too many arguments": (lambda: fallline.Lion([p()], 0.1, (0.9, 0.9), 0.0, 1), TypeError, ["Lion", "3"]),
+    "no parameters argument": (lambda: fallline.AdamW(), TypeError, ["params"]),
+    "empty list": (lambda: fallline.AdamW([]), ValueError, ["optimizer got an empty parameter list"]),
+    "a tensor": (lambda: fallline.AdamW(p()), TypeError, ["params", "torch.FloatTensor"]),
+    "not tensors": (lambda: fallline.AdamW([1.0]), TypeError, ["Tensors", "float"]),
+    "a set": (lambda: fallline.AdamW([{"params": {p()}}]), TypeError, ["ordered"]),
+    "not a leaf": (lambda: fallline.AdamW([p().requires_grad_() * 2]), ValueError, ["non-leaf"]),
+    "duplicate in a group": (
+        lambda: fallline.AdamW([SAME, p(), SAME]),
+        ValueError,
+        ["parameters 0 and 2", "same", "once"],
+    ),
+    "duplicate by name": (
+        lambda: fallline.AdamW([("a", SAME), ("b", SAME)]),
+        ValueError,
+        ["parameters 0 and 1", "same"],
+    ),
+    "duplicate in two groups": (
+        lambda: fallline.AdamW([{"params": [SAME]}, {"params": [SAME]}]),
+        ValueError,
+        ["more than one parameter group"],
+    ),
+    "integer parameter": (
+        lambda: fallline.AdamW([p(dtype=torch.int64)]),
+        TypeError,
+        ["parameter 0", "int64", "convert"],
+    ),
+    "boolean parameter": (
+        lambda: fallline.AdamW([p(), p(dtype=torch.bool)]),
+        TypeError,
+        ["parameter 1", "bool"],
+    ),
+    "sparse parameter": (
+        lambda: fallline.AdamW([p(3, 3).to_sparse()]),
+        TypeError,
+        ["parameter 0", "sparse_coo"],
+    ),
+    "overlapping memory": (
+        lambda: fallline.AdamW([p(1).expand(4)]),
+        ValueError,
+        ["parameter 0", "overlaps itself", "(4,)", "clone"],
+    ),
+    "fused on float64": (
+        lambda: fallline.AdamW([p(dtype=torch.float64)], fused=True),
+        ValueError,
+        ["fused=True", "float64", "fused=None"],
+    ),
+    "fused on another device": (
+        lambda: fallline.AdamW([torch.zeros(3, device="meta")], fused=True),
+        ValueError,
+        ["fused=True", "meta"],
+    ),
+    "compiled and fused": (
+        lambda: fallline.AdamW([p()], compiled=True, fused=True),
+        ValueError,
+        ["compiled=True", "fused"],
+    ),
+    "compiled and foreach": (
+        lambda: fallline.AdamW([p()], compiled=True, foreach=True),
+        ValueError,
+        ["compiled=True", "foreach"],
+    ),
+    "capturable": (
+        lambda: fallline.AdamW([p()], capturable=True),
+        ValueError,
+        ["capturable=True", "capturable=False"],
+    ),
+    "differentiable": (
+        lambda: fallline.AdamW([p()], differentiable=True),
+        ValueError,
+        ["differentiable=True", "False"],
+    ),
+    "maximize is a number": (
+        lambda: fallline.AdamW([p()], maximize=3),
+        TypeError,
+        ["maximize", "True or False", "3"],
+    ),
+    "fused is a string": (
+        lambda: fallline.AdamW([p()], fused="yes"),
+        TypeError,
+        ["fused", "True, False or None", "'yes'"],
+    ),
+    "rounding and master": (
+        lambda: fallline.AdamW([p()], stochastic_rounding=True, master_weights=True),
+        ValueError,
+        ["stochastic_rounding", "master_weights", "choose one"],
+    ),
+    "seed is no integer": (
+        lambda: fallline.AdamW([p()], rounding_seed=0.5),
+        TypeError,
+        ["rounding_seed", "0.5"],
+    ),
+    "clip_norm of 0": (lambda: fallline.AdamW([p()], clip_norm=0.0), ValueError, ["clip_norm", "> 0", "0"]),
+    "negative clip_norm": (lambda: fallline.AdamW([p()], clip_norm=-1), ValueError, ["clip_norm", "-1"]),
+    "clip_norm is nan": (lambda: fallline.AdamW([p()], clip_norm=math.nan), ValueError, ["clip_norm", "nan"]),
+    "skip_nonfinite is a number": (
+        lambda: fallline.AdamW([p()], skip_nonfinite=1),
+        TypeError,
+        ["skip_nonfinite", "1"],
+    ),
+    "bad value in a group": (
+        lambda: fallline.AdamW([{"params": [p()]}, {"params": [p()], "lr": -2.0}]),
+        ValueError,
+        ["lr must be >= 0", "-2"],
+    ),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("case", CASES)
+def test_bad_input_is_refused_with_argument_value_and_remedy(case):
+    call, kind, words = CASES[case]
+    with pytest.raises(kind) as error:
+        call()
+    message = str(error.value)
+    assert "\n" not in message
+    for word in words:
+        assert word in message, message
+
+
+GROUPS = {
+    "bad value": ({"params": [p()], "lr": -1.0}, ValueError),
+    "unknown key": ({"params": [p()], "beta": 0.9}, TypeError),
+    "integer parameter": ({"params": [p(dtype=torch.int64)]}, TypeError),
+    "second of two bad": ({"params": [p(), p(1).expand(3)]}, ValueError),
+    "parameter of another group": ({"params": "old"}, ValueError),
+    "repeated": ({"params": [SAME, SAME]}, ValueError),
+    "impossible lowering": ({"params": [p(dtype=torch.float64)], "fused": True}, ValueError),
+    "not a dict": ([p()], TypeError),
+    "no params": ({"lr": 0.1}, TypeError),
+}
+
+
+@pytest.mark.parametrize("case", GROUPS)
+def test_refused_group_leaves_the_optimizer_as_it_was(case):
+    group, kind = GROUPS[case]
+    opt = fallline.AdamW(params := parameters((3,)), lr=0.1)
+    run(opt, 1)
+    if isinstance(group, dict) and group.get("params") == "old":
+        group = {"params": params}
+    with Unchanged(opt), pytest.raises(kind):
+        opt.add_param_group(group)
+    assert len(opt.param_groups) == 1
+    twin = fallline.AdamW(twins := parameters((3,)), lr=0.1)
+    run(opt, range(1, 3))
+    run(twin, 3)
+    assert_same(values(params), values(twins))
+
+
+def test_fused_that_becomes_impossible_is_refused_before_anything_changes():
+    a, b = (Parameter(p()) for _ in range(2))
+    opt = fallline.AdamW([a, b], lr=0.1, fused=True)
+    run(opt, 1)
+    b.grad = None
+    b.data = b.data.double()
+    b.grad = torch.ones(3, dtype=torch.float64)
+    a.grad = torch.ones(3)
+    with Unchanged(opt), pytest.raises(ValueError, match=r"fused=True.*parameter 1.*float64"):
+        opt.step()

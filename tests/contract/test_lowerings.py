@@ -1,0 +1,274 @@
+"""Which lowering runs, and how the optimizer says so; without native kernels everything still works."""
+
+import json
+import os
+import shutil
+import threading
+
+import pytest
+import torch
+
+import fallline
+
+from .trajectories import LOWERINGS, assert_near, parameters, python, run, set_gradients, values
+
+FLAGS = [
+    ({}, "native (fastest)"),
+    ({"foreach": None, "fused": None}, "native (fastest)"),
+    ({"foreach": True, "fused": True}, "native (asked for)"),
+    ({"fused": True}, "native (asked for)"),
+    ({"foreach": False, "fused": True}, "native each (asked for)"),
+    ({"foreach": True, "fused": False}, "foreach (asked for)"),
+    ({"foreach": True}, "foreach (asked for)"),
+    ({"fused": False}, "foreach (asked for)"),
+    ({"foreach": False, "fused": False}, "eager (asked for)"),
+    ({"foreach": False}, "eager (asked for)"),
+    ({"compiled": True}, "compiled (asked for)"),
+    ({"compiled": True, "foreach": False, "fused": False}, "compiled (asked for)"),
+]
+
+
+@pytest.mark.parametrize(("flags", "says"), FLAGS, ids=str)
+def test_flags_choose_the_lowering(flags, says):
+    opt = fallline.AdamW(parameters((5, 3), (4,)), **flags)
+    assert opt.explain().splitlines()[0] == f"group 0: 2 tensors, 19 elements: {says}"
+
+
+def test_explain_before_the_first_gradient_makes_no_states():
+    opt = fallline.AdamW(params := parameters((5, 3), (4,)))
+    assert opt.explain().splitlines()[1:] == ["2 of them have had no gradient yet, and no state"]
+    set_gradients(params[:1], 0)
+    assert opt.explain().splitlines()[1:] == ["1 of them has had no gradient yet, and no state"]
+    assert not opt.state_dict()["state"]
+    run(opt, 1)
+    assert len(opt.explain().splitlines()) == 1
+
+
+def test_explain_says_why_not_a_faster_one():
+    kinds = [torch.float32, torch.float64, torch.complex64, torch.complex128, torch.bfloat16]
+    opt = fallline.AdamW([parameters((4,), dtype=dtype)[0] for dtype in kinds])
+    opt.add_param_group({"params": parameters((3, 3)), "lr": 0.5})
+    opt.add_param_group({"params": parameters((2,)), "foreach": False, "fused": False})
+    assert opt.explain().splitlines()[:3] == [
+        "groups 0, 1: 4 tensors, 21 elements: native (fastest)",
+        "group 0: 2 tensors, 8 elements: foreach (float64 has no native kernel)",
+        "group 2: 1 tensor, 2 elements: eager (asked for)",
+    ]
+
+
+def test_explanation_is_what_runs(monkeypatch):
+    from fallline.lower.native.launch import Launch
+
+    stepped = []
+    original = Launch.run
+    monkeypatch.setattr(
+        Launch, "run", lambda self, numbers: (stepped.append(self.each), original(self, numbers))[1]
+    )
+    for lowering, expected in (("native", [False]), ("native each", [True]), ("foreach", []), ("eager", [])):
+        stepped.clear()
+        run(fallline.AdamW(parameters((5,)), **LOWERINGS[lowering]), 1)
+        assert stepped == expected, lowering
+
+
+def test_lowering_may_change_between_steps():
+    ours, theirs = parameters((5, 3), (4,)), parameters((5, 3), (4,))
+    opt, reference = fallline.AdamW(ours, lr=0.1), torch.optim.AdamW(theirs, lr=0.1)
+    for step, flags in enumerate(LOWERINGS.values()):
+        opt.param_groups[0].update({"foreach": None, "fused": None, "compiled": False, **flags})
+        run(opt, range(step, step + 1))
+        run(reference, range(step, step + 1))
+    assert_near(values(ours), values(theirs))
+
+
+# ---------------------------------------------------------------------- without native kernels
+
+EVERYTHING = """
+import json, torch, warnings
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    import fallline
+    results = {}
+    for name in fallline.list_optimizers():
+        torch.manual_seed(0)
+        params = [torch.nn.Parameter(torch.randn(70, 70)), torch.nn.Parameter(torch.randn(5))]
+        opt = fallline.create(name, params, clip_norm=1.0)
+        for _ in range(3):
+            for p in params:
+                p.grad = torch.randn_like(p)
+            opt.step()
+        results[name] = sum(float(p.detach().double().sum()) for p in params)
+        explained = opt.explain()
+    for flags in ({"fused": True}, {"foreach": False, "fused": True}, {"foreach": False, "fused": False}):
+        opt = fallline.AdamW(params, **flags)
+        opt.step()
+print(json.dumps({"results": results, "explain": explained,
+                  "notices": [str(w.message) for w in seen if "fallline" in str(w.message)]}))
+"""
+
+
+def test_everything_works_without_native_with_one_notice():
+    done = python(EVERYTHING, FALLLINE_NATIVE="0")
+    assert done.returncode == 0, done.stderr
+    without = json.loads(done.stdout)
+    here = json.loads(python(EVERYTHING).stdout)
+    assert here["notices"] == [] and "native (fastest)" in here["explain"]
+    assert len(without["notices"]) == 1 and "FALLLINE_NATIVE=0" in without["notices"][0]
+    assert "foreach (no native kernel: switched off by FALLLINE_NATIVE=0)" in without["explain"]
+    for name, value in here["results"].items():
+        assert without["results"][name] == pytest.approx(value, abs=0.3 if "8bit" in name else 1e-3), name
+
+
+def test_unknown_instruction_set_falls_back_with_its_name():
+    code = """
+import torch, fallline
+p = torch.nn.Parameter(torch.zeros(3)); p.grad = torch.ones(3)
+opt = fallline.SGD([p], lr=1.0); opt.step()
+print(p.tolist(), opt.explain())
+"""
+    done = python(code, FALLLINE_ISA="mmx")
+    assert done.stdout.startswith("[-1.0, -1.0, -1.0] group 0: 1 tensor, 3 elements: foreach"), done.stderr
+    assert "FALLLINE_ISA=mmx" in done.stdout and done.stderr.count("FALLLINE_ISA=mmx") == 1
+    baseline = python(code, FALLLINE_ISA="baseline")
+    assert "native (fastest)" in baseline.stdout and "Warning" not in baseline.stderr
+
+
+USER_RULE = """
+import json, torch, warnings
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    import fallline
+    from fallline.rules import rule, tanh
+    @rule
+    def squashed(p, g, m, *, lr, beta):
+        m = beta * m + (1 - beta) * g
+        return p - lr * tanh(m), m
+    Squashed = fallline.optimizer(squashed, lr=0.5, beta=0.0)
+    p = torch.nn.Parameter(torch.zeros(4)); p.grad = torch.full((4,), 100.0)
+    opt = Squashed([p]); opt.step(); opt.step()
+    twin = Squashed([torch.nn.Parameter(torch.zeros(4))])
+print(json.dumps({"p": p.tolist(), "explain": opt.explain(),
+                  "notices": [str(w.message) for w in seen if w.category is not DeprecationWarning]}))
+"""
+
+
+def user_rule(**environment):
+    done = python(USER_RULE, **environment)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["p"] == [-1.0] * 4
+    return result
+
+
+needs_compiler = pytest.mark.skipif(
+    not any(map(shutil.which, ("c++", "g++", "clang++"))), reason="needs a C++ compiler"
+)
+
+
+def test_user_rule_without_compiler_runs_through_foreach_with_one_notice(tmp_path):
+    result = user_rule(PATH=str(tmp_path), CXX="", FALLLINE_CACHE_DIR=str(tmp_path / "cache"))
+    assert "foreach (no native kernel: no C++ compiler" in result["explain"]
+    assert len(result["notices"]) == 1 and "install one or set CXX" in result["notices"][0]
+
+
+@needs_compiler
+def test_user_rule_with_a_compiler_that_fails_runs_through_foreach_with_one_notice(tmp_path):
+    broken = tmp_path / "broken-c++"
+    broken.write_text("#!/bin/sh\necho 'rule.cpp:1: error: I am broken' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    result = user_rule(CXX=str(broken), FALLLINE_CACHE_DIR=str(tmp_path / "cache"))
+    assert "foreach" in result["explain"]
+    assert len(result["notices"]) == 1 and "I am broken" in result["notices"][0]
+
+
+def test_user_rule_with_a_compiler_that_cannot_start(tmp_path):
+    broken = tmp_path / "broken-c++"
+    broken.write_text("no program\n")
+    broken.chmod(0o755)
+    result = user_rule(CXX=str(broken), FALLLINE_CACHE_DIR=str(tmp_path / "cache"))
+    assert "foreach" in result["explain"]
+    assert len(result["notices"]) == 1 and str(broken) in result["notices"][0]
+
+
+@needs_compiler
+def test_cache_that_others_may_write_to_is_refused(tmp_path):
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    cache.chmod(0o777)
+    result = user_rule(FALLLINE_CACHE_DIR=str(cache))
+    assert "foreach" in result["explain"]
+    assert len(result["notices"]) == 1
+    assert f"chmod go-w {cache}" in result["notices"][0]
+    assert not list(cache.iterdir())
+
+
+@needs_compiler
+def test_cache_of_another_user_is_refused(tmp_path):
+    if os.getuid() != 0:
+        pytest.skip("needs root, to give a directory away")
+    cache = tmp_path / "cache"
+    cache.mkdir(mode=0o700)
+    os.chown(cache, 12345, 12345)
+    result = user_rule(FALLLINE_CACHE_DIR=str(cache))
+    assert "foreach" in result["explain"] and "another user" in result["notices"][0]
+
+
+@needs_compiler
+def test_home_that_cannot_be_written_to_gives_a_temporary_cache_that_is_removed(tmp_path):
+    blocked, temporary = tmp_path / "file", tmp_path / "tmp"
+    blocked.write_text("")
+    temporary.mkdir()
+    environment = {
+        "HOME": str(blocked),
+        "XDG_CACHE_HOME": "",
+        "FALLLINE_CACHE_DIR": "",
+        "TMPDIR": str(temporary),
+    }
+    result = user_rule(**environment)
+    assert "native (fastest)" in result["explain"]
+    assert len(result["notices"]) == 1 and "FALLLINE_CACHE_DIR" in result["notices"][0]
+    assert not list(temporary.glob("fallline-*"))
+
+
+@needs_compiler
+def test_cached_kernel_is_used_again_private_and_rebuilt_when_truncated(tmp_path):
+    cache = tmp_path / "deep" / "cache"
+    assert "native (fastest)" in user_rule(FALLLINE_CACHE_DIR=str(cache))["explain"]
+    assert cache.stat().st_mode & 0o077 == 0
+    (built,) = cache.glob("*.so")
+    first = built.stat()
+    assert user_rule(FALLLINE_CACHE_DIR=str(cache)) == user_rule(FALLLINE_CACHE_DIR=str(cache))
+    assert built.stat().st_ino == first.st_ino, "compiled again"
+    built.write_bytes(built.read_bytes()[:1000])
+    result = user_rule(FALLLINE_CACHE_DIR=str(cache))
+    assert "native (fastest)" in result["explain"] and result["notices"] == []
+    assert built.stat().st_size == first.st_size
+    assert sorted(p.suffix for p in cache.iterdir()) == [".sha256", ".so"]
+
+
+@needs_compiler
+def test_processes_that_compile_the_same_rule_at_once_all_succeed(tmp_path):
+    results = []
+    threads = [
+        threading.Thread(target=lambda: results.append(user_rule(FALLLINE_CACHE_DIR=str(tmp_path / "cache"))))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 2
+    assert all("native (fastest)" in r["explain"] and r["notices"] == [] for r in results)
+    assert sorted(p.suffix for p in (tmp_path / "cache").iterdir()) == [".sha256", ".so"]
+
+
+@needs_compiler
+def test_native_user_rule_equals_its_eager_reference(tmp_path, monkeypatch):
+    monkeypatch.setenv("FALLLINE_CACHE_DIR", str(tmp_path))
+    from .test_copies import Signum
+
+    ours, eager = parameters((70, 33), (5,)), parameters((70, 33), (5,))
+    opt = Signum(ours)
+    run(opt, 3)
+    run(Signum(eager, **LOWERINGS["eager"]), 3)
+    assert "native (fastest)" in opt.explain()
+    assert_near(values(ours), values(eager))
