@@ -8,7 +8,7 @@ NATIVE := $(shell find src/fallline/native -name '*.cpp' -o -name '*.h' 2>/dev/n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint format race bench peers clean
+.PHONY: help setup test lint format race bench quality peers clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -54,8 +54,12 @@ race: setup ## AdamW in every implementation, step against step, on this machine
 	$(BIN)/python -m benchmarks.adamw_step
 
 # DeepSpeed compiles its kernel at first use and looks for ninja on the path.
-bench: setup peers ## all benchmarks, against the other packages
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m benchmarks
+bench: setup peers ## all benchmarks, against the other packages; writes docs/benchmarks.md
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m benchmarks --build
+
+quality: setup peers ## what low-bit states do to updates and to training; goes on where it was stopped
+	$(BIN)/python -m benchmarks.quantization_error
+	$(BIN)/python -m benchmarks.int8_training
 
 peers: .venv/.peers ## install the packages we compare with
 

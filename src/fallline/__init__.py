@@ -16,6 +16,7 @@ _PUBLIC = {
     "list_optimizers": "fallline.optim.registry",
     "optimizer": "fallline.optim.registry",
     "export_for_torch": "fallline.optim.checkpoint",
+    "amos_lr": "fallline.optimizers.amos_algoperf",
     "rule": "fallline.rules",
 }
 

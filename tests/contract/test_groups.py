@@ -201,6 +201,29 @@ def test_parameters_at_different_steps_share_a_launch(launches):
     assert_near(values([a, b]), values([c, d]))
 
 
+def test_step_counters_are_views_of_one_tensor():
+    """A thousand 0-d increments cost more than the kernel."""
+    params = parameters((5,), (6,), (7,))
+    opt = fallline.AdamW(params)
+    run(opt, 2)
+    memory = {opt.state[p]["step"].untyped_storage().data_ptr() for p in params}
+    assert len(memory) == 1
+    assert all(opt.state[p]["step"].shape == () for p in params)
+
+
+def test_step_counter_set_by_the_user_counts():
+    (p,), (q,) = parameters((5,)), parameters((5,))
+    ours, theirs = fallline.AdamW([p], lr=0.1), torch.optim.AdamW([q], lr=0.1)
+    for opt, param in ((ours, p), (theirs, q)):
+        run(opt, 2)
+        opt.state[param]["step"].fill_(40.0)
+        run(opt, range(2, 4))
+        opt.state[param]["step"] = torch.tensor(7.0)
+        run(opt, range(4, 6))
+    assert ours.state[p]["step"] == 9
+    assert_near(values([p]), values([q]))
+
+
 def test_maximize_per_group():
     a, b = parameters((5,), (6,))
     c, d = copies([a, b])

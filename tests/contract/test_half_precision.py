@@ -52,15 +52,20 @@ def test_arithmetic_is_float32_and_rounded_once(dtype, lowering):
         assert float((p.detach() != wide.detach().to(dtype)).float().mean()) < 0.05
 
 
+RULES = [
+    ("SGD", {"lr": 0.01}),
+    ("Lion", {"lr": 1e-3}),
+    ("AdamW", {"lr": 1e-3}),
+    ("SGD", {"lr": 1e-3, "momentum": 0.9}),
+]
+
+
 @HALF
-@pytest.mark.parametrize("lowering", ["foreach", "compiled", "native", "native each"])
 @pytest.mark.parametrize(
-    ("name", "options"),
+    ("name", "options", "lowering"),
     [
-        ("SGD", {"lr": 0.01}),
-        ("Lion", {"lr": 1e-3}),
-        ("AdamW", {"lr": 1e-3}),
-        ("SGD", {"lr": 1e-3, "momentum": 0.9}),
+        *((*rule, how) for rule in RULES for how in ("foreach", "native", "native each")),
+        (*RULES[2], "compiled"),
     ],
     ids=named,
 )

@@ -57,6 +57,25 @@ def test_schedulers_act_as_on_torch(name, options, schedule):
     assert_near(values(ours), values(theirs))
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("AdamW", {"lr": 0.02}),
+        ("SGD", {"lr": 0.02, "momentum": 0.9}),
+        ("RMSprop", {"lr": 0.02, "momentum": 0.9}),
+    ],
+    ids=named,
+)
+def test_schedule_does_not_describe_the_parameters_anew(name, options, monkeypatch):
+    """That takes far longer than a step, and is for changes of flags, tensors and formats."""
+    cls = getattr(fallline, name)
+    plans = []
+    make = cls._make_plan
+    monkeypatch.setattr(cls, "_make_plan", lambda self: plans.append(1) or make(self))
+    train(cls(parameters((5, 3), (4,)), **options), "one cycle")
+    assert len(plans) == 1
+
+
 def test_scheduler_counts_the_steps_without_a_warning(recwarn):
     params = parameters((5,))
     train(fallline.AdamW(params, lr=0.1), "step")

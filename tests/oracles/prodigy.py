@@ -1,7 +1,8 @@
 """Prodigy as in konstmish/prodigy prodigyopt/prodigy.py, with slice_p=1.
 
 d, its running maximum, the numerator and the counter k belong to the optimizer. Sums run over the
-parameters that have a gradient at this step.
+parameters that have a gradient at this step. `resting` are the numbers of parameters whose group has lr 0:
+they take no part, but decoupled decay shrinks them by the rate of the others.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ class Oracle(BaseOracle):
         d0=1e-6,
         d_coef=1.0,
         growth_rate=float("inf"),
+        resting=(),
     )
 
     def __init__(self, params: Sequence[Array], **hyperparameters: Any) -> None:
@@ -54,6 +56,8 @@ class Oracle(BaseOracle):
         denominator = 0.0
         for i, g in given:
             p, s = self.params[i], self.states[i]
+            if i in h.resting:
+                continue
             p0 = s.get("p0", p)
             numerator += d / h.d0 * dlr * np.sum(g * (p0 - p))
             s["p0"] = p0
@@ -75,6 +79,9 @@ class Oracle(BaseOracle):
         # From here on d is the new one; dlr still holds the old one.
         for i, g in given:
             p, s = self.params[i], self.states[i]
+            if i in h.resting:
+                self.store(i, p * (1 - h.weight_decay * dlr) if h.decouple else p)
+                continue
             denom = np.sqrt(s["exp_avg_sq"]) + d * h.eps
             if h.decouple:
                 p = p - h.weight_decay * dlr * p

@@ -2,7 +2,7 @@
 
 `params` are y, where gradients are taken; `x` are the averaged weights to evaluate. Only y and z are
 stored, so x follows from them and the current beta1. The counter k, the largest lr and the sum of
-weights belong to the group and advance at every step.
+weights belong to the group and advance at every step. variant="algoperf" is AlgoPerf's first entry.
 """
 
 from collections.abc import Sequence
@@ -23,6 +23,7 @@ class Oracle(BaseOracle):
         r=0.0,
         weight_lr_power=2.0,
         inner_momentum=0.0,
+        variant="schedulefree",
     )
 
     def __init__(self, params: Sequence[Array], **hyperparameters: Any) -> None:
@@ -44,6 +45,8 @@ class Oracle(BaseOracle):
         beta1, beta2 = h.betas
         k = self.k
         lr = h.lr * min(1.0, (k + 1) / h.warmup_steps) if h.warmup_steps > 0 else h.lr
+        if h.variant == "algoperf":
+            lr = max(lr, h.eps)
         self.lr_max = max(self.lr_max, lr)
         weight = (k + 1) ** h.r * self.lr_max**h.weight_lr_power
         self.weight_sum += weight
@@ -61,8 +64,13 @@ class Oracle(BaseOracle):
                 m = h.inner_momentum * s.get("exp_avg", 0.0) + (1 - h.inner_momentum) * g
                 s["exp_avg"] = m
                 g = m / (1 - h.inner_momentum ** (k + 1))
-            g_hat = g / (np.sqrt(v / (1 - beta2 ** (k + 1))) + h.eps) + h.weight_decay * y
-            z = z - lr * g_hat
+            if h.variant == "algoperf":
+                size = lr * np.sqrt(1 - beta2 ** (k + 1))
+                z = z - size * g / (np.sqrt(v) + h.eps)
+                z = z - size * h.weight_decay * x
+            else:
+                g_hat = g / (np.sqrt(v / (1 - beta2 ** (k + 1))) + h.eps) + h.weight_decay * y
+                z = z - lr * g_hat
             x = (1 - c) * x + c * z
             y = (1 - beta1) * z + beta1 * x
             s["z"] = z

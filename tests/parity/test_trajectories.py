@@ -66,11 +66,14 @@ def test_trajectories_agree_with_the_oracle(case: dict[str, Any]) -> None:
         master_weights="master" in case["dtype"],
     )
     before = torch.get_num_threads()
-    torch.set_num_threads(case["threads"])
+    # Of torch's own operations more threads make the test slower, but not different.
+    torch.set_num_threads(case["threads"] if case["lowering"].startswith("native") else 1)
     try:
         for step in range(1, STEPS + 1):
             run.step()
-            run.check()
+            if case["size"] < 10000 or step < 4 or step % 7 in (0, 1):
+                run.check()
+            run.keep_stored()
             if step == 2 and case["layout"] == "states transposed":
                 run.transpose_states()
             if step == 25 and (everything or events == "checkpoint"):
@@ -92,4 +95,4 @@ def test_the_cases_cover_every_option_of_every_optimizer() -> None:
         defaults = getattr(fallline, class_name).description.defaults
         for name, default in defaults.items():
             values = used[class_name].get(name, set()) - {repr(default)}
-            assert values or name == "betas" and class_name == "Lion", f"{class_name} is never run with another {name}"
+            assert values, f"{class_name} is never run with another {name}"

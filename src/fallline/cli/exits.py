@@ -5,7 +5,6 @@ Bad input gets one line that says what, where, and what would be right.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -26,14 +25,9 @@ def run(app: Callable[..., Any]) -> None:
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
     try:
         code = app(standalone_mode=False)
-        sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except BadInput as error:
         _leave(str(error), BAD_INPUT)
-    except BrokenPipeError:
-        # The reader had enough, as in `fallline optimizers | head`.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except KeyboardInterrupt:
         _leave("interrupted", INTERRUPTED)
     except Exception as error:

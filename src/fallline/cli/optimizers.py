@@ -162,4 +162,6 @@ def _facts(info: Info) -> list[tuple[str, str]]:
         facts.append(("follows", ", ".join(info.sources)))
     facts += [("deviation", text) for text in info.deviations]
     facts.append(("sparse gradients", "yes" if info.sparse_gradients else "no"))
+    if info.cannot:
+        facts.append(("cannot", ", ".join(info.cannot)))
     return facts

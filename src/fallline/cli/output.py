@@ -22,8 +22,8 @@ Out = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help="Write the result there instead of stdout.")
 ]
 
-PIPED_WIDTH = 200
-"""Columns of text that goes to a file or a pipe: lines there should not be broken."""
+PIPED_WIDTH = 10_000
+"""Columns of text that goes to a file or a pipe: lines there are not broken, for grep."""
 
 
 def check_out(out: Path | None) -> None:
@@ -49,10 +49,15 @@ def emit(data: Any, show: Callable[[Console], None], *, as_json: bool, out: Path
         return
     else:
         text = render(show, _columns() or PIPED_WIDTH)
-    if out is None:
-        sys.stdout.write(text)
-    else:
+    if out is not None:
         out.write_text(text, encoding="utf-8")
+        return
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has enough, as in `fallline optimizers | head -1`; nothing may be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def render(show: Callable[[Console], None], width: int) -> str:

@@ -143,6 +143,8 @@ inline void prefetch_lines(const char* from, int64_t bytes) {
     for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 3);
 }
 
+static_assert(FL_STAGE <= fl_vec::SPAN, "packed kernels hold a stage");
+
 // 8-bit states of a parameter whose other operands are plain float32: the packed kernel can take it.
 bool is_packed(const fl_program& p, const fl_tensor& t) {
     if (!p.entry->packed || p.tiled || t.echo) return false;

@@ -29,6 +29,7 @@ typedef int32_t vi __attribute__((vector_size(4 * WIDTH)));
 typedef uint32_t vu __attribute__((vector_size(4 * WIDTH)));
 
 constexpr int BLOCK = 256;
+constexpr int SPAN = 1024;  // the longest segment that a packed kernel takes
 
 // Computing takes longer than the hardware's prefetchers look ahead, so ask for what comes so many elements later.
 // One request at a time, between the arithmetic: a burst of them would fill the queue of misses and wait.

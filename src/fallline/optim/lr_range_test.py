@@ -25,9 +25,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fallline.rules.annotations import Range, fraction, positive
+from fallline.rules.annotations import Range, positive
 
 _steps = Range("a whole number >= 5", lambda x: x >= 5 and x.is_integer())
+_window = Range("a whole number >= 0", lambda x: x >= 0 and x.is_integer())
 _diverging = Range("> 1", lambda x: x > 1)
 
 
@@ -39,9 +40,10 @@ class LrRangeResult:
     losses: list[float]
     """Of each batch, before the update at the rate beside it."""
     smoothed: list[float]
-    """Their exponential mean, debiased."""
+    """Their means over ``window`` steps to either side: a running mean would lag, and name too large rates."""
     stopped: str
     """Why the sweep ended."""
+    window: int
 
     @property
     def lowest(self) -> int:
@@ -58,22 +60,26 @@ class LrRangeResult:
         fall = self.smoothed[0] - self.smoothed[self.lowest]
         if fall <= 0:
             return "loss never fell"
-        changes = [abs(b - a) for a, b in zip(self.losses, self.losses[1:], strict=False)]
-        noise = statistics.median(changes[: max(self.lowest, 1)])
-        if fall < noise:
+        if fall < (needed := self._fall_of_noise()):
             return (
-                f"loss fell by {fall:.3g}, less than the {noise:.3g} by which batches differ; "
-                "use larger batches"
+                f"loss fell by {fall:.2g}, noise between batches makes it fall by {needed:.2g}; enlarge them"
             )
         return None
+
+    def _fall_of_noise(self) -> float:
+        """How far smoothed losses of nothing but noise fall in one sweep of fifty, by simulation; the same for
+        any number of steps.  The noise is seen in second differences, which a slope does not enter."""
+        x = self.losses
+        bends = [abs(x[i - 1] - 2 * x[i] + x[i + 1]) for i in range(1, len(x) - 1)]
+        deviation = statistics.median(bends) / (0.6745 * math.sqrt(6))
+        return 5.5 * deviation / math.sqrt(2 * self.window + 1)
 
     @property
     def steepest(self) -> float | None:
         """The rate at which the smoothed loss falls fastest over the logarithm of the rate."""
         if self.reason is not None:
             return None
-        # Slopes over several steps: between neighbours they show the noise of batches.
-        half = max(1, min(len(self.smoothed) // 20, self.lowest // 2))
+        half = max(1, min(self.window, self.lowest // 2))
         middles = range(half, max(self.lowest - half, half) + 1)
         return self.lrs[min(middles, key=lambda i: self.smoothed[i + half] - self.smoothed[i - half])]
 
@@ -132,7 +138,7 @@ def lr_range_test(
     lr_max: float = 10,
     steps: int = 100,
     *,
-    smoothing: float = 0.9,
+    window: int | None = None,
     diverge: float = 4.0,
 ) -> LrRangeResult:
     """Sweeps the learning rate from lr_min to lr_max and says where the loss falls.
@@ -146,8 +152,8 @@ def lr_range_test(
         optimizer: of the kind to be used; other groups keep their ratio to the first one's rate.
         data: batches; begun again when it ends.  A generator cannot be begun again or rewound.
         lr_min, lr_max, steps: the sweep.
-        smoothing: decay of the mean over steps.
-        diverge: stop when the smoothed loss exceeds its minimum by so many times that minimum, less one.
+        window: losses are averaged over so many steps to either side; None: a twentieth of the steps.
+        diverge: stop when the mean of recent losses is so many times its minimum.
 
     Example:
         >>> import torch, fallline
@@ -168,12 +174,13 @@ def lr_range_test(
     if lr_max <= lr_min:
         raise ValueError(f"lr_max must be > lr_min = {lr_min:g}, got {lr_max:g}")
     _steps.check("steps", steps)
-    fraction.check("smoothing", smoothing)
+    window = steps // 20 if window is None else window
+    _window.check("window", window)
     _diverging.check("diverge", diverge)
     with _put_back(model, optimizer, data):
         ratios = _ratios(optimizer)
         batches = _endless(data)
-        curve = _Curve(smoothing, diverge)
+        curve = _Curve(window, diverge)
         for i in range(steps):
             lr = lr_min * (lr_max / lr_min) ** (i / (steps - 1))
             for group, ratio in zip(optimizer.param_groups, ratios, strict=True):
@@ -191,12 +198,11 @@ def lr_range_test(
 class _Curve:
     """The losses so far, and whether to go on."""
 
-    def __init__(self, smoothing: float, diverge: float):
-        self.smoothing, self.diverge = smoothing, diverge
+    def __init__(self, window: int, diverge: float):
+        self.window, self.diverge = window, diverge
         self.lrs: list[float] = []
         self.losses: list[float] = []
-        self.smoothed: list[float] = []
-        self.mean = 0.0
+        self.best = math.inf
         self.stopped = "all rates were tried"
 
     def add(self, lr: float, loss: float) -> bool:
@@ -205,18 +211,19 @@ class _Curve:
             return False
         self.lrs.append(lr)
         self.losses.append(loss)
-        self.mean = self.smoothing * self.mean + (1 - self.smoothing) * loss
-        self.smoothed.append(self.mean / (1 - self.smoothing ** len(self.losses)))
-        best = min(self.smoothed)
+        recent = statistics.fmean(self.losses[-2 * self.window - 1 :])
+        self.best = min(self.best, recent)
         # A hundredth of the first loss: near a loss of 0, four times the minimum is still no divergence.
-        scale = max(abs(best), 0.01 * abs(self.losses[0]))
-        if self.smoothed[-1] - best > (self.diverge - 1) * scale:
+        scale = max(abs(self.best), 0.01 * abs(self.losses[0]))
+        if recent - self.best > (self.diverge - 1) * scale:
             self.stopped = f"stopped at lr {lr:.2g}: the loss diverged"
             return False
         return True
 
     def result(self) -> LrRangeResult:
-        return LrRangeResult(self.lrs, self.losses, self.smoothed, self.stopped)
+        w = self.window
+        smoothed = [statistics.fmean(self.losses[max(i - w, 0) : i + w + 1]) for i in range(len(self.losses))]
+        return LrRangeResult(self.lrs, self.losses, smoothed, self.stopped, w)
 
 
 def _checked(model: Any, function: Any, optimizer: Any) -> torch.optim.Optimizer:

@@ -189,10 +189,22 @@ class RuleOptimizer(torch.optim.Optimizer):
             and len(everyone := self._all_params()) == len(plan.everyone)
             and all(map(is_, everyone, plan.everyone))
             and not any(p.grad is not None for p in plan.waiting)
-            and [self._settings(group) for group in self.param_groups] == plan.settings
+            and self._has_settings_of(plan)
         ):
             return plan
         return self._make_plan()
+
+    def _has_settings_of(self, plan: Plan) -> bool:
+        settings = [self._settings(group) for group in self.param_groups]
+        if settings != plan.settings:
+            if [self._form(group) for group in self.param_groups] != plan.forms:
+                return False
+            plan.settings = settings  # a number has changed (a schedule of the momentum), but no flag
+        return True
+
+    def _form(self, group: Mapping[str, Any]) -> tuple[Any, ...]:
+        """What the settings amount to: flags derived from numbers instead of the numbers."""
+        return (self._trace(group, 2), *(group[name] for name in ("maximize", *IMPLEMENTATION)))
 
     def _settings(self, group: Mapping[str, Any]) -> tuple[Any, ...]:
         """What a group's specialisation, lowering and formats follow from."""
@@ -260,6 +272,7 @@ class RuleOptimizer(torch.optim.Optimizer):
             waiting=waiting,
             states=self.state,
             settings=[self._settings(group) for group in self.param_groups],
+            forms=[self._form(group) for group in self.param_groups],
             masters=[(m.param, self.state[m.param][MASTER]) for m in members if MASTER in self.state[m.param]],
         )
         return self._plan

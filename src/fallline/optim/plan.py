@@ -133,6 +133,8 @@ class Plan:
     states: Mapping[Tensor, Any]
     settings: list[tuple[Any, ...]]
     """Per group, what the specialisation was chosen from."""
+    forms: list[tuple[Any, ...]]
+    """Per group, what was chosen."""
     masters: list[tuple[Tensor, Tensor]]
     """16-bit parameters with their float32 master weights."""
     versions: list[int] = dataclasses.field(default_factory=list)

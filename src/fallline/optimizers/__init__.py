@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 from fallline.optimizers.describe import Description
 from fallline.rules.gradients import gradient_norm
 from fallline.rules.program import Program
+from fallline.rules.rule import Trace
 
 # Class name → file.  A table, so that asking for one optimizer imports one file; a test keeps it true.
 FILES = {
@@ -39,6 +41,17 @@ FILES = {
     "ADOPT": "adopt",
     "AdEMAMix": "ademamix",
     "MARS": "mars",
+    "Adafactor": "adafactor",
+    "AdamP": "adamp",
+    "SGDP": "sgdp",
+    "Amos": "amos",
+    "AmosAlgoPerf": "amos_algoperf",
+    "Fromage": "fromage",
+    "LAMB": "lamb",
+    "Prodigy": "prodigy",
+    "ScheduleFreeSGD": "schedule_free_sgd",
+    "ScheduleFreeAdamW": "schedule_free_adamw",
+    "ScheduleFreeProdigy": "schedule_free_prodigy",
 }
 
 
@@ -55,11 +68,33 @@ def descriptions() -> list[Description]:
 
 
 def builtin_programs() -> Iterator[Program]:
-    """Every specialisation that the native library should contain."""
-    rules = {d.rule.name: d.rule for d in descriptions()}
-    for rule in (*rules.values(), gradient_norm):
+    """Every specialisation that the native library should contain; the rest is compiled when it is first used."""
+    users: dict[str, list[Description]] = {}
+    for described in descriptions():
+        users.setdefault(described.rule.name, []).append(described)
+    for described_here in users.values():
+        rule = described_here[0].rule
         for trace in rule.specialisations():
-            yield rule.program(trace)
-            for entry in rule.entries:
-                yield rule.program(dataclasses.replace(trace, entry=entry))
+            if _is_prebuilt(trace, described_here):
+                yield rule.program(trace)
+                for entry in rule.entries:
+                    yield rule.program(dataclasses.replace(trace, entry=entry))
+    yield from (gradient_norm.program(trace) for trace in gradient_norm.specialisations())
 
+
+MOST_COMBINATIONS = 8
+
+
+def _is_prebuilt(trace: Trace, users: Sequence[Description]) -> bool:
+    """All of a rule with few combinations of static arguments; of others, what is one switch from a default."""
+    rule = users[0].rule
+    free = rule.free_statics
+    if math.prod(len(rule.statics[name].choices) for name in free) <= MOST_COMBINATIONS:
+        return True
+    for described in users:
+        for variant in ({}, *described.variants.values()):
+            values = described.expand({**described.defaults, **variant})
+            usual = dict(rule.trace_for(values, trace.ndim or 0).statics)
+            if sum(usual[name] != choice for name, choice in trace.statics if name in free) <= 1:
+                return True
+    return False

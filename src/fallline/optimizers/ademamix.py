@@ -33,7 +33,7 @@ Example:
     >>> w.square().sum().backward()
     >>> opt.step()
     >>> [round(x, 4) for x in w.tolist()]
-    [0.8999, -1.8999]
+    [0.9, -1.9]
 
 References:
     Pagliardini, Ablin & Grangier 2024, The AdEMAMix optimizer: Better, faster, older (arXiv 2409.03137).

@@ -26,7 +26,7 @@ Example:
     >>> w.square().sum().backward()
     >>> opt.step()
     >>> [round(x, 4) for x in w.tolist()]
-    [0.8943, -1.8943]
+    [0.8944, -1.8944]
 
 References:
     Dozat 2016, Incorporating Nesterov momentum into Adam.

@@ -16,7 +16,7 @@ Arguments:
     lr: α, the step of the integration.
     mu: μ.
     gamma: where γ starts.
-    variant: "torch", or "jax", whose first step leaves v alone (its defaults are lr 0.05, gamma 1.5).
+    variant: "torch", or "jax", whose first step leaves v alone and whose defaults are lr 0.05, gamma 1.5.
 
 Example:
     >>> import torch, fallline
@@ -57,6 +57,7 @@ NAGGS = describe(
     mu=1.0,
     gamma=1.0,
     variant="torch",
+    variants={"jax": dict(lr=0.05, gamma=1.5)},
     requires=(Requirement(lambda mu, gamma: mu > 0 or gamma > 0, "mu and gamma cannot both be 0"),),
     sources=("skolai/nag-gs nag_gs/nag_gs_pytorch.py", "skolai/nag-gs nag_gs/nag_gs_jax.py"),
     deviations=(

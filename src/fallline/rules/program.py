@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fallline.rules.annotations import State
@@ -118,6 +118,41 @@ def reachable(roots: Iterable[Node]) -> list[Node]:
     return [found[i] for i in sorted(found)]
 
 
+def _is_pass(node: Node) -> bool:
+    """Whether the node is a reduction that takes a pass over the elements."""
+    return node.op == "reduce" and node.args[0].space == Space.FULL
+
+
+def _levels(needed: Sequence[Node], last: int) -> dict[int, int]:
+    """After how many passes each node is known.  A reduction whose result is needed only later waits for the
+    pass that reads the most of its operands anyway."""
+    deadline = dict.fromkeys((node.index for node in needed), last)
+    for node in reversed(needed):
+        limit = node.level - 1 if _is_pass(node) else deadline[node.index]
+        for arg in node.args:
+            deadline[arg.index] = min(deadline[arg.index], limit)
+
+    def reads(node: Node) -> set[Any]:
+        return {n.attr for n in reachable(node.args) if n.op == "operand" and n.space == Space.FULL}
+
+    # What must be ready at once decides what a pass reads.
+    read: dict[int, set[Any]] = {k: set() for k in range(1, last + 1)}
+    for node in needed:
+        if _is_pass(node) and (deadline[node.index] == node.level or node.space == Space.ALL):
+            read[node.level] |= reads(node)
+    level: dict[int, int] = {}
+    for node in needed:
+        if not _is_pass(node):
+            level[node.index] = max((level[arg.index] for arg in node.args), default=0)
+        elif node.space == Space.ALL:
+            level[node.index] = node.level
+        else:
+            choices = range(node.level, deadline[node.index] + 1)
+            level[node.index] = min(choices, key=lambda k: len(reads(node) - read[k]))
+            read[level[node.index]] |= reads(node)
+    return level
+
+
 def assemble(
     rule: Rule, trace: Trace, graph: Graph, states: Mapping[str, State], written: Mapping[str, Node]
 ) -> Program:
@@ -125,18 +160,14 @@ def assemble(
     needed = reachable(node for kind in (writes, small_writes, host_writes, late_writes) for node in kind.values())
 
     last = max((node.level for node in needed), default=0)
-    reductions = tuple(
-        tuple(n for n in needed if n.op == "reduce" and n.args[0].space == Space.FULL and n.level == k + 1)
-        for k in range(last)
-    )
+    level = _levels(needed, last)
+    passes = [node for node in needed if _is_pass(node)]
+    reductions = tuple(tuple(n for n in passes if level[n.index] == k + 1) for k in range(last))
     stages = tuple(
         tuple(
             n
             for n in needed
-            if n.space in SMALL
-            and n.level == k
-            and n.op != "operand"
-            and not (n.op == "reduce" and n.args[0].space == Space.FULL)
+            if n.space in SMALL and level[n.index] == k and n.op != "operand" and not _is_pass(n)
         )
         for k in range(last + 1)
     )

@@ -173,17 +173,22 @@ class Rule:
     def specialisations(self) -> Iterator[Trace]:
         """Every combination of static arguments (and numbers of axes, where the rule asks for them)."""
         ndims: tuple[int | None, ...] = TRACED_NDIMS if self.wants_ndim else (None,)
-        # What is derived from other choices and the number of axes alone follows from them.
-        free = [
-            [(name, choice) for choice in note.choices]
-            for name, note in self.statics.items()
-            if name not in self.derive or any(source in self.hypers for source in self.derived_from[name])
-        ]
+        free = [[(name, choice) for choice in self.statics[name].choices] for name in self.free_statics]
         for ndim in ndims:
             for chosen in itertools.product(*free):
                 values = {**dict(chosen), "ndim": ndim}
                 statics = ((n, values[n] if n in values else self._derived(n, values)) for n in self.statics)
                 yield Trace(tuple(statics), ndim)
+
+    @property
+    def free_statics(self) -> list[str]:
+        """The static arguments that users set, directly or by a hyperparameter; the others follow from these and the
+        number of axes."""
+        return [
+            name
+            for name in self.statics
+            if name not in self.derive or any(source in self.hypers for source in self.derived_from[name])
+        ]
 
     def _derived(self, name: str, values: Mapping[str, Any]) -> Any:
         found = self.derive[name](*(values[source] for source in self.derived_from[name]))

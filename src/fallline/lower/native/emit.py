@@ -227,32 +227,35 @@ class _PackedPass(_Pass):
 
     def loop(self) -> list[str]:
         begin, tops, rare, factors, codes = [], [], [], [], []
-        for name, kind in self.packed.items():
-            io, code = self.program.operands.index(name), "true" if kind == "nonneg" else "false"
+        for name in self.packed:
+            io, code = self.coded(name)
             self.head[f"uint8_t* q{io} = seg->codes[{io}]; float* z{io} = seg->scales[{io}];"] = None
             begin.append(f"const float u{io} = fl_vec::decoding_unit<{code}>(z{io}[b]); (void)u{io};")
             if name in self.program.writes:
-                self.head[f"alignas(64) float b{io}[fl_vec::BLOCK];"] = None
+                self.head[f"alignas(64) float b{io}[fl_vec::SPAN]; uint32_t m{io}[fl_vec::SPAN / fl_vec::BLOCK];"] = None
                 begin.append(f"fl_vec::vu top{io} = {{}};")
-                tops.append(f"const uint32_t m{io} = fl_vec::largest(top{io});")
-                rare.append(f"z{io}[b] = fl_vec::encode<{code}>(b{io}, m{io}, q{io} + base);")
-                factors.append(f"z{io}[b] = fl_vec::floats((int32_t)m{io});")
+                tops.append(f"m{io}[b] = fl_vec::largest(top{io});")
+                rare.append(f"z{io}[b] = fl_vec::encode<{code}>(b{io} + base, m{io}[b], q{io} + base);")
+                factors.append(f"z{io}[b] = fl_vec::floats((int32_t)m{io}[b]);")
                 factors.append(f"const float f{io} = fl_vec::encoding_factor<{code}>(z{io}[b]);")
-                codes.append(f"fl_vec::fetch_ahead(q{io} + base + i);")
-                codes.append(f"fl_vec::write_stride<{code}>(b{io} + i, f{io}, q{io} + base + i);")
-        ordinary = " && ".join(line.split()[2].join(("fl_vec::is_ordinary(", ")")) for line in tops) or "true"
+                codes.append(f"fl_vec::fetch_ahead(q{io} + i);")
+                codes.append(f"fl_vec::write_stride<{code}>(b{io} + i, f{io}, q{io} + i);")
+        ordinary = " && ".join(f"fl_vec::is_ordinary({line.split(' = ')[0]})" for line in tops) or "true"
+        blocks = ["for (int b = 0; b < n / fl_vec::BLOCK; ++b) {", "    const int base = b * fl_vec::BLOCK;"]
+        # First all blocks are computed, then all are encoded: what encoding waits for, the largest value of a
+        # block, is long known then.  All states in one loop: their operations overlap.
         return [
-            "for (int64_t b = 0; b < n / fl_vec::BLOCK; ++b) {",
-            "    const int64_t base = b * fl_vec::BLOCK;",
+            *blocks,
             *_indent(begin),
-            "    for (int i = 0; i < fl_vec::BLOCK; i += fl_vec::WIDTH) {",
+            "    for (int i = base; i < base + fl_vec::BLOCK; i += fl_vec::WIDTH) {",
             *_indent(_indent(self.body)),
             "    }",
             *_indent(tops),
-            # All states in one loop: the roots of one overlap with the shifts of another.
+            "}",
+            *blocks,
             f"    if ({ordinary}) {{",
             *_indent(_indent(factors)),
-            "        for (int i = 0; i < fl_vec::BLOCK; i += fl_vec::STRIDE) {",
+            "        for (int i = base; i < base + fl_vec::BLOCK; i += fl_vec::STRIDE) {",
             *_indent(_indent(_indent(codes))),
             "        }",
             "    } else {",
@@ -261,21 +264,25 @@ class _PackedPass(_Pass):
             "}",
         ]
 
+    def coded(self, name: str) -> tuple[int, str]:
+        """The position of a coded operand, and its kind as a template argument."""
+        return self.program.operands.index(name), "true" if self.packed[name] == "nonneg" else "false"
+
     def write(self, name: str, value: str) -> None:
         if name not in self.packed:
-            self.body.append(f"fl_vec::store({self.operand(name)} + base + i, fl_vec::wide({value}));")
+            self.body.append(f"fl_vec::store({self.operand(name)} + i, fl_vec::wide({value}));")
             return
-        io, code = self.program.operands.index(name), "true" if self.packed[name] == "nonneg" else "false"
+        io, code = self.coded(name)
         self.body.append(f"const fl_vec::vf w{io} = fl_vec::wide({value});")
         self.body.append(f"fl_vec::store(b{io} + i, w{io});")
         self.body.append(f"top{io} = fl_vec::larger(top{io}, fl_vec::magnitude<{code}>(w{io}));")
 
     def load(self, name: str) -> str:
         if name not in self.packed:
-            self.body.append(f"fl_vec::fetch_ahead({self.operand(name)} + base + i);")
-            return f"fl_vec::load({self.operand(name)} + base + i)"
-        io, code = self.program.operands.index(name), "true" if self.packed[name] == "nonneg" else "false"
-        return f"fl_vec::decode<{code}>(fl_vec::widened<{code}>(q{io} + base + i), u{io})"
+            self.body.append(f"fl_vec::fetch_ahead({self.operand(name)} + i);")
+            return f"fl_vec::load({self.operand(name)} + i)"
+        io, code = self.coded(name)
+        return f"fl_vec::decode<{code}>(fl_vec::widened<{code}>(q{io} + i), u{io})"
 
 
 _SIZES = {

@@ -1,0 +1,123 @@
+"""``fallline doctor`` names what is missing, its cost and its remedy."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fallline.cli.findings import SWITCHES
+from tests.cli import Command
+
+pytestmark = pytest.mark.usefixtures("known_bandwidth")
+
+
+def finding(fallline: Command, name: str) -> dict[str, Any]:
+    ended = fallline("doctor", "--json", "--quiet")
+    assert ended.code == 0, ended.err
+    return next(found for found in json.loads(ended.out)["findings"] if found["name"] == name)
+
+
+def test_json_is_alone_on_stdout(fallline: Command) -> None:
+    ended = fallline("doctor", "--json")
+    found = json.loads(ended.out)
+    assert {"processor", "native kernels", "threads", "thread pool", "memory bandwidth", "C++ compiler"} < {
+        f["name"] for f in found["findings"]
+    }
+    assert "Measuring" in ended.err
+    assert fallline("doctor", "--json", "--quiet").err == ""
+
+
+def test_limit_of_adamw_follows_from_the_bandwidth(fallline: Command) -> None:
+    assert finding(fallline, "memory bandwidth")["data"]["adamw_ms_per_100m"] == pytest.approx(140.0)
+    last = fallline("doctor").out.strip().splitlines()[-1]
+    assert "takes at least 140 ms" in last
+
+
+def test_switched_off_kernels_have_a_cost_and_a_remedy(
+    fallline: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FALLLINE_NATIVE", "0")
+    found = finding(fallline, "native kernels")
+    assert "several passes" in found["cost"]
+    assert found["remedy"] == "unset FALLLINE_NATIVE"
+    text = fallline("doctor", "--quiet").out
+    assert "costs: " in text and "to do: unset FALLLINE_NATIVE" in text
+    assert "nothing is fused" in text.strip().splitlines()[-1]
+
+
+def test_unknown_instruction_set_is_explained(fallline: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FALLLINE_ISA", "sse9")
+    found = finding(fallline, "native kernels")
+    assert "sse9" in found["value"] and found["cost"] and found["remedy"]
+
+
+def test_missing_compiler_costs_own_rules_only(fallline: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    found = finding(fallline, "C++ compiler")
+    assert "no-such-compiler" in found["value"]
+    assert "built-in optimizers do not need it" in found["cost"]
+    assert "CXX" in found["remedy"]
+
+
+def test_two_openmp_runtimes_are_a_problem(fallline: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "fallline.measure.machine.openmp_runtimes", lambda: ["/a/libgomp.so.1", "/b/libiomp5.so"]
+    )
+    from fallline.lower.native.library import NativeUnavailable, library
+
+    try:
+        library()
+    except NativeUnavailable:
+        pytest.skip("no native library")
+    assert "fight" in finding(fallline, "thread pool")["cost"]
+
+
+def test_cache_that_others_may_write_to(
+    fallline: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    monkeypatch.setenv("FALLLINE_CACHE_DIR", str(shared))
+    found = finding(fallline, "cache directory")
+    assert "others may write" in found["value"] and "FALLLINE_CACHE_DIR" in found["remedy"]
+    assert stat.S_IMODE(shared.stat().st_mode) == 0o777
+
+
+def test_looking_does_not_make_the_cache(
+    fallline: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FALLLINE_CACHE_DIR", str(tmp_path / "not there"))
+    assert "not there yet" in finding(fallline, "cache directory")["value"]
+    assert not (tmp_path / "not there").exists()
+
+
+def test_damaged_cache_file_is_reported(
+    fallline: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o700)
+    (tmp_path / "rule.so").write_bytes(b"cut off")
+    monkeypatch.setenv("FALLLINE_CACHE_DIR", str(tmp_path))
+    found = finding(fallline, "cache directory")
+    assert found["data"]["broken"] == ["rule.so"]
+    assert "1 damaged" in found["value"]
+
+
+def test_switches_that_are_set_are_shown(fallline: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SWITCHES:
+        monkeypatch.delenv(name, raising=False)
+    assert "none of" in finding(fallline, "environment")["value"]
+    monkeypatch.setenv("FALLLINE_ISA", "baseline")
+    assert finding(fallline, "environment")["data"] == {"FALLLINE_ISA": "baseline"}
+
+
+def test_width_40_loses_nothing(fallline: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = "".join(fallline("doctor").out.split())
+    monkeypatch.setenv("COLUMNS", "40")
+    narrow = fallline("doctor").out
+    assert max(map(len, narrow.splitlines())) <= 40
+    assert "".join(narrow.split()) == wide

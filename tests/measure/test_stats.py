@@ -1,0 +1,64 @@
+"""Intervals cover what they promise to cover, and text shows no more than they support."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fallline.measure.stats import Estimate, bootstrap_median, in_words, paired_ratio, spread
+
+
+def test_interval_covers_the_median_as_often_as_it_says() -> None:
+    draw = np.random.default_rng(1)
+    covered = 0
+    for _ in range(300):
+        found = bootstrap_median(draw.lognormal(size=31).tolist(), resamples=400)
+        covered += found.low <= 1.0 <= found.high
+    assert 0.90 <= covered / 300 <= 0.99
+
+
+def test_same_samples_give_the_same_interval() -> None:
+    samples = np.random.default_rng(2).normal(10, 1, 40).tolist()
+    assert bootstrap_median(samples) == bootstrap_median(samples)
+
+
+def test_few_samples_give_their_whole_range() -> None:
+    assert bootstrap_median([3.0, 1.0, 2.0]) == Estimate(2.0, 1.0, 3.0, 3)
+
+
+def test_no_samples_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        bootstrap_median([])
+
+
+def test_pairing_removes_what_slows_both() -> None:
+    load = np.random.default_rng(3).lognormal(0, 1, 50)
+    ratio = paired_ratio((3 * load).tolist(), load.tolist())
+    assert ratio.value == pytest.approx(3.0) and ratio.high - ratio.low < 1e-9
+    with pytest.raises(ValueError, match="as many"):
+        paired_ratio([1.0], [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("estimate", "text"),
+    [
+        (Estimate(5.314, 5.24, 5.40, 9), "5.31× (5.24 to 5.40)"),
+        (Estimate(88.2, 81.0, 95.0, 9), "88× (81 to 95)"),
+        (Estimate(0.025131, 0.02512, 0.02514, 9), "0.02513× (0.02512 to 0.02514)"),
+        (Estimate(0.04, 0.01, 10.0, 9), "0.04× (0.01 to 10.00)"),
+        (Estimate(2.0654321, 2.0654321, 2.0654321, 1), "2.065×"),
+    ],
+)
+def test_digits_follow_the_interval(estimate: Estimate, text: str) -> None:
+    assert estimate.text("×") == text
+
+
+def test_verdict_needs_an_interval_on_one_side_of_one() -> None:
+    assert in_words(Estimate(1.2, 0.98, 1.4, 9)) == "not distinguishable"
+    assert in_words(Estimate(1.25, 1.2, 1.3, 9)) == "1.25× faster"
+    assert in_words(Estimate(0.80, 0.78, 0.82, 9)) == "1.25× slower"
+
+
+def test_spread_is_relative_and_robust() -> None:
+    assert spread([10.0, 10.0, 10.0, 1000.0, 10.0]) == 0.0
+    assert spread([9.0, 10.0, 11.0]) == pytest.approx(0.1)

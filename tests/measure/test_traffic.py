@@ -1,0 +1,38 @@
+"""Streams are those of the equations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import fallline
+from fallline.measure.traffic import Pass, passes
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "bytes_per_parameter"),
+    [
+        ("sgd", {}, 12),
+        ("sgd", {"momentum": 0.9}, 20),
+        ("lion", {}, 20),
+        ("adagrad", {}, 20),
+        ("rmsprop", {}, 20),
+        ("rmsprop", {"centered": True, "momentum": 0.9}, 36),
+        ("adamw", {}, 28),
+        ("adamw", {"amsgrad": True}, 36),
+        ("amsgrad", {}, 36),
+    ],
+)
+def test_bytes_per_parameter_and_step(name: str, options: dict[str, Any], bytes_per_parameter: int) -> None:
+    (only,) = passes(name, **options)
+    assert only.bytes_per_parameter == bytes_per_parameter
+
+
+def test_storage_format_does_not_change_the_streams() -> None:
+    assert passes("adamw8bit") == passes("adamw") == (Pass(reads=4, writes=3),)
+
+
+@pytest.mark.parametrize("name", ["adamw", "lion", "sgd", "rmsprop"])
+def test_agrees_with_the_registry(name: str) -> None:
+    assert sum(p.bytes_per_parameter for p in passes(name)) == fallline.info(name).bytes_moved["float32"]
