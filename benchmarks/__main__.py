@@ -20,9 +20,7 @@ from benchmarks.settings import RESULTS, ROOT, Settings
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument(
-        "--quick", action="store_true", help="small and short: shows that all works, proves nothing"
-    )
+    parser.add_argument("--quick", action="store_true", help="small and short: shows that all works, proves nothing")
     parser.add_argument("--only", action="append", choices=list(CASES), metavar="NAME", help=", ".join(CASES))
     parser.add_argument("--build", action="store_true", help="also time a build from a clean clone (minutes)")
     parser.add_argument("--threads", type=int, default=2, help="threads of every arm (default 2)")

@@ -34,9 +34,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=12.0, help="measuring time per size (default 12)")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--json", action="store_true", help="print the result as JSON on stdout, and nothing else"
-    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON on stdout, and nothing else")
     parser.add_argument("--readme", action="store_true", help="put the table into README.md too")
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)

@@ -102,9 +102,7 @@ def show(wide: Sequence[float], narrow: Sequence[float], steps: int) -> None:
 def verdict(found: Equivalence, steps: int) -> str:
     interval = f"90 % interval {found.low:+.2%} to {found.high:+.2%}, p = {found.p_value:.2g}"
     what = f"the same final loss within {MARGIN:.1%} after {steps:,} steps"
-    start = (
-        "int8 and float32 AdamW reach" if found.shown else "It is not shown that int8 and float32 AdamW reach"
-    )
+    start = "int8 and float32 AdamW reach" if found.shown else "It is not shown that int8 and float32 AdamW reach"
     return f"{start} {what}: mean difference {found.mean:+.2%}, {interval}."
 
 

@@ -142,12 +142,8 @@ def _median(runs: Sequence[Mapping[str, Any]], name: str, error: str) -> float:
 def verdict(runs: Sequence[Mapping[str, Any]]) -> str:
     """Reached only if int8 is no worse in every measure and for every seed."""
     if "missing" in runs[0][PEER]:
-        return (
-            f"int8 errs by {_median(runs, OURS, 'mean'):.2%} of the update in the mean; no peer is installed."
-        )
-    worse = [
-        text for error, text in ERRORS.items() if any(run[OURS][error] > run[PEER][error] for run in runs)
-    ]
+        return f"int8 errs by {_median(runs, OURS, 'mean'):.2%} of the update in the mean; no peer is installed."
+    worse = [text for error, text in ERRORS.items() if any(run[OURS][error] > run[PEER][error] for run in runs)]
     ratio = _median(runs, PEER, "mean") / _median(runs, OURS, "mean")
     if worse:
         return f"Not reached: int8 is worse than {PEER} in {'; '.join(worse)}."

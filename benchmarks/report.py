@@ -59,9 +59,7 @@ def show(rows: Sequence[Row], console: Console, quick: bool) -> None:
         style = {True: "green", False: "red", None: "yellow"}[row.reached]
         value = row.value.text(row.unit) if row.value else "–"
         verdict = row.verdict.replace("**", "")
-        table.add_row(
-            row.what, row.against, value, row.bar_text, f"[{style}]{verdict}[/]", row.ours, row.theirs
-        )
+        table.add_row(row.what, row.against, value, row.bar_text, f"[{style}]{verdict}[/]", row.ours, row.theirs)
     console.print(table)
     console.print(sentence(rows, quick))
 

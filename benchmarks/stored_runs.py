@@ -15,9 +15,7 @@ from benchmarks.settings import Settings
 Key = Mapping[str, Any]
 
 
-def all_runs(
-    path: Path, keys: Sequence[Key], run: Callable[[Key], Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+def all_runs(path: Path, keys: Sequence[Key], run: Callable[[Key], Mapping[str, Any]]) -> list[dict[str, Any]]:
     """One result per key, in order: what is stored under an equal key is not computed again."""
     stored: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
     by_key = {_text(entry["key"]): entry for entry in stored}

@@ -55,16 +55,11 @@ def _measure(
 ) -> tuple[Samples, int]:
     params = tensors(shapes, settings.seed)
     made = {label: OPTIMIZERS[label] for label in labels}
-    arms = {
-        label: fallline.create(name, params, lr=1e-5, **options).step
-        for label, (name, options) in made.items()
-    }
+    arms = {label: fallline.create(name, params, lr=1e-5, **options).step for label, (name, options) in made.items()}
     sweep = Sweep(streams.reads, streams.writes, sum(map(math.prod, shapes)), settings.threads)
     ahead = sweep.best_distance(seed=settings.seed)
     note(f"bandwidth, {streams.reads} read, {streams.writes} written: {', '.join(labels)}")
-    samples = interleave(
-        {**arms, PROBE: lambda: sweep.run(ahead)}, settings, [(PROBE, label) for label in labels]
-    )
+    samples = interleave({**arms, PROBE: lambda: sweep.run(ahead)}, settings, [(PROBE, label) for label in labels])
     note(f"  {samples.rounds} rounds, {samples.stopped}, spread {samples.noise:.1%}")
     del arms
     gc.collect()

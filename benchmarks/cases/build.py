@@ -18,9 +18,7 @@ CASE, WHAT, AGAINST = "build", "source build from a clean clone", "the clock"
 
 def run(settings: Settings) -> Result:
     if not settings.build:
-        left_out = Row(
-            CASE, WHAT, AGAINST, BAR, unit=" s", at_least=False, note="not measured: needs --build"
-        )
+        left_out = Row(CASE, WHAT, AGAINST, BAR, unit=" s", at_least=False, note="not measured: needs --build")
         return Result([left_out], {})
     note("build: cloning and compiling")
     with tempfile.TemporaryDirectory() as folder:

@@ -56,14 +56,10 @@ def _with_counter(process: ctypes.CDLL) -> Callable[[Callable[[], Any]], dict[st
 
 
 def _with_profiler(step: Callable[[], Any]) -> dict[str, int]:
-    with torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
-    ) as profiler:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
         step()
     sizes = [
-        event.cpu_memory_usage
-        for event in profiler.events()
-        if event.name == "[memory]" and event.cpu_memory_usage > 0
+        event.cpu_memory_usage for event in profiler.events() if event.name == "[memory]" and event.cpu_memory_usage > 0
     ]
     return {"count": len(sizes), "bytes": sum(sizes), "largest": max(sizes, default=0)}
 

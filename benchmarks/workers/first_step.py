@@ -29,6 +29,4 @@ for _ in range(5):
     times.append(time.perf_counter())
 spent = [later - earlier for earlier, later in itertools.pairwise(times)]
 compiled = len(os.listdir(sys.argv[1])) if os.path.isdir(sys.argv[1]) else 0
-print(
-    json.dumps({"torch_construct": spent[0], "construct": spent[1], "steps": spent[2:], "compiled": compiled})
-)
+print(json.dumps({"torch_construct": spent[0], "construct": spent[1], "steps": spent[2:], "compiled": compiled}))

@@ -149,12 +149,8 @@ def test_step_hooks_see_the_average_and_run_around_it():
     params = parameters((3,))
     average = WeightEma(torch.optim.SGD(params, lr=0.1))
     seen = []
-    before = average.register_step_pre_hook(
-        lambda opt, args, kwargs: seen.append(("pre", opt is average, opt.updates))
-    )
-    average.register_step_post_hook(
-        lambda opt, args, kwargs: seen.append(("post", opt is average, opt.updates))
-    )
+    before = average.register_step_pre_hook(lambda opt, args, kwargs: seen.append(("pre", opt is average, opt.updates)))
+    average.register_step_post_hook(lambda opt, args, kwargs: seen.append(("post", opt is average, opt.updates)))
     run(average, 1)
     before.remove()
     run(average, 1)

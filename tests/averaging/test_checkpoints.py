@@ -63,9 +63,7 @@ def test_settings_come_from_the_checkpoint_as_hyperparameters_do(name):
             setattr(average, key, changed[key])
     other = made(name, "torch")
     other.load_state_dict(average.state_dict())
-    assert [getattr(other, key) for key in other.settings] == [
-        getattr(average, key) for key in average.settings
-    ]
+    assert [getattr(other, key) for key in other.settings] == [getattr(average, key) for key in average.settings]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -133,9 +131,7 @@ def test_another_queue_length_is_refused_and_both_are_named():
     run(average, 4)
     run(other, 4)
     shown = averaged(other)
-    with pytest.raises(
-        ValueError, match=r"queue of length 5, this LawaQueue one of length 3; make it with k=5"
-    ):
+    with pytest.raises(ValueError, match=r"queue of length 5, this LawaQueue one of length 3; make it with k=5"):
         other.load_state_dict(average.state_dict())
     assert_same(averaged(other), shown)
 
@@ -156,6 +152,7 @@ def edited(state, **changes):
         (lambda s: edited(s, kind="lawa_queue"), "WeightEma cannot load averages of 'lawa_queue'"),
         (lambda s: edited(s, kept=None), "no valid 'kept'"),
         (lambda s: edited(s, settings={}), "lacks the setting 'decay'"),
+        (lambda s: edited(s, settings={"decay": 2, "warmup": False}), "the checkpoint's decay must be in"),
         (lambda s: edited(s, kept={9: []}), "average of parameter 9; this optimizer has 2"),
         (
             lambda s: edited(s, kept={0: [torch.ones(2)]}),
@@ -181,9 +178,7 @@ def test_too_many_snapshots_are_refused():
         average.load_state_dict(edited(average.state_dict(), kept={0: [torch.ones(3)] * 3}))
 
 
-@pytest.mark.parametrize(
-    "how", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["deepcopy", "pickle"]
-)
+@pytest.mark.parametrize("how", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["deepcopy", "pickle"])
 @pytest.mark.parametrize("mode", ["train", "eval"])
 @pytest.mark.parametrize("inner", ["torch", "fallline"])
 @pytest.mark.parametrize("name", MAKERS)

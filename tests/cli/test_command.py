@@ -15,9 +15,7 @@ from tests.cli import Command
 FALLLINE = [sys.executable, "-m", "fallline"]
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["optimizers", "--help"], ["doctor", "--help"], ["--version"], []]
-)
+@pytest.mark.parametrize("arguments", [["--help"], ["optimizers", "--help"], ["doctor", "--help"], ["--version"], []])
 def test_help_does_not_import_torch(arguments: list[str]) -> None:
     code = (
         "import sys\n"
@@ -54,9 +52,7 @@ def test_misspelt_optimizer_is_answered_with_close_names(fallline: Command) -> N
     assert "did you mean lion" in fallline("optimizers", "lyon").err
 
 
-def test_unwritable_out_is_refused_before_any_work(
-    fallline: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwritable_out_is_refused_before_any_work(fallline: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fallline.measure.bandwidth.probe", lambda *_, **__: pytest.fail("measured already"))
     ended = fallline("doctor", "--out", "/no/such/directory/file")
     assert ended.code == 2
@@ -67,18 +63,14 @@ def test_reader_that_closes_early_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as closed:
-        done = subprocess.run(
-            [*FALLLINE, "optimizers"], stdout=closed, stderr=subprocess.PIPE, text=True, check=False
-        )
+        done = subprocess.run([*FALLLINE, "optimizers"], stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 0
     assert done.stderr == ""
 
 
 def test_terminal_without_unicode_gets_question_marks_not_a_traceback() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    done = subprocess.run(
-        [*FALLLINE, "optimizers"], env=environment, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*FALLLINE, "optimizers"], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "adamw" in done.stdout
     assert done.stdout.isascii()

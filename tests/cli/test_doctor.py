@@ -37,9 +37,7 @@ def test_limit_of_adamw_follows_from_the_bandwidth(fallline: Command) -> None:
     assert "takes at least 140 ms" in last
 
 
-def test_switched_off_kernels_have_a_cost_and_a_remedy(
-    fallline: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_switched_off_kernels_have_a_cost_and_a_remedy(fallline: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FALLLINE_NATIVE", "0")
     found = finding(fallline, "native kernels")
     assert "several passes" in found["cost"]
@@ -64,9 +62,7 @@ def test_missing_compiler_costs_own_rules_only(fallline: Command, monkeypatch: p
 
 
 def test_two_openmp_runtimes_are_a_problem(fallline: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "fallline.measure.machine.openmp_runtimes", lambda: ["/a/libgomp.so.1", "/b/libiomp5.so"]
-    )
+    monkeypatch.setattr("fallline.measure.machine.openmp_runtimes", lambda: ["/a/libgomp.so.1", "/b/libiomp5.so"])
     from fallline.lower.native.library import NativeUnavailable, library
 
     try:
@@ -76,9 +72,7 @@ def test_two_openmp_runtimes_are_a_problem(fallline: Command, monkeypatch: pytes
     assert "fight" in finding(fallline, "thread pool")["cost"]
 
 
-def test_cache_that_others_may_write_to(
-    fallline: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_cache_that_others_may_write_to(fallline: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o777)
@@ -88,17 +82,13 @@ def test_cache_that_others_may_write_to(
     assert stat.S_IMODE(shared.stat().st_mode) == 0o777
 
 
-def test_looking_does_not_make_the_cache(
-    fallline: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_looking_does_not_make_the_cache(fallline: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FALLLINE_CACHE_DIR", str(tmp_path / "not there"))
     assert "not there yet" in finding(fallline, "cache directory")["value"]
     assert not (tmp_path / "not there").exists()
 
 
-def test_damaged_cache_file_is_reported(
-    fallline: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_damaged_cache_file_is_reported(fallline: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     (tmp_path / "rule.so").write_bytes(b"cut off")
     monkeypatch.setenv("FALLLINE_CACHE_DIR", str(tmp_path))

@@ -19,9 +19,7 @@ def test_every_optimizer_has_one_line_when_piped(fallline: Command) -> None:
 
 
 def test_bytes_are_those_of_the_registry(fallline: Command) -> None:
-    line = next(
-        line for line in fallline("optimizers", "adamw*").out.splitlines() if line.startswith("adamw ")
-    )
+    line = next(line for line in fallline("optimizers", "adamw*").out.splitlines() if line.startswith("adamw "))
     assert "8 → 2.03" in line
     assert "28 → 16.1" in line
 

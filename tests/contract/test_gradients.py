@@ -59,12 +59,7 @@ def test_step_without_any_gradient_does_nothing():
 @pytest.mark.parametrize(
     ("name", "lowering"),
     [
-        *(
-            (name, how)
-            for name in ("SGD", "AdamW", "Lion", "Adam8bit")
-            for how in LOWERINGS
-            if how != "compiled"
-        ),
+        *((name, how) for name in ("SGD", "AdamW", "Lion", "Adam8bit") for how in LOWERINGS if how != "compiled"),
         ("AdamW", "compiled"),
     ],
 )
@@ -300,9 +295,7 @@ def test_real_gradient_that_is_a_lazily_negated_view(lowering, size):
 def test_parameter_that_is_a_lazily_conjugated_or_negated_view(view, name):
     base, twin = (parameters((4, 3), dtype=torch.complex64)[0].detach() for _ in range(2))
     lazy, plain = (
-        (base.conj(), twin.conj().resolve_conj())
-        if view == "conj"
-        else (torch._neg_view(base.real), -twin.real)
+        (base.conj(), twin.conj().resolve_conj()) if view == "conj" else (torch._neg_view(base.real), -twin.real)
     )
     p, q = Parameter(lazy), Parameter(plain)
     assert p.is_conj() or p.is_neg()
@@ -388,9 +381,7 @@ def test_gradient_is_read_only():
     for lowering in ("eager", "foreach", "native"):
         set_gradients([p], 0)
         kept = p.grad.clone()
-        fallline.SGD(
-            [p], lr=0.1, weight_decay=0.5, maximize=True, clip_norm=0.01, **LOWERINGS[lowering]
-        ).step()
+        fallline.SGD([p], lr=0.1, weight_decay=0.5, maximize=True, clip_norm=0.01, **LOWERINGS[lowering]).step()
         assert_same(p.grad, kept)
 
 

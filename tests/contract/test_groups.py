@@ -12,12 +12,8 @@ from .trajectories import assert_near, assert_same, copies, parameters, run, set
 def test_groups_have_their_own_hyperparameters():
     a, b = parameters((5, 3), (7,))
     c, d = copies([a, b])
-    ours = fallline.AdamW(
-        [{"params": [a], "lr": 0.1}, {"params": [b], "betas": (0.5, 0.6), "weight_decay": 0.3}]
-    )
-    theirs = torch.optim.AdamW(
-        [{"params": [c], "lr": 0.1}, {"params": [d], "betas": (0.5, 0.6), "weight_decay": 0.3}]
-    )
+    ours = fallline.AdamW([{"params": [a], "lr": 0.1}, {"params": [b], "betas": (0.5, 0.6), "weight_decay": 0.3}])
+    theirs = torch.optim.AdamW([{"params": [c], "lr": 0.1}, {"params": [d], "betas": (0.5, 0.6), "weight_decay": 0.3}])
     run(ours, 5)
     run(theirs, 5)
     assert_near(values([a, b]), values([c, d]))
@@ -127,9 +123,7 @@ def test_named_parameters():
     model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.LayerNorm(3))
     opt = fallline.AdamW(model.named_parameters(), lr=0.1)
     assert opt.param_groups[0]["param_names"] == ["0.weight", "0.bias", "1.weight", "1.bias"]
-    assert [p is q for p, q in zip(opt.param_groups[0]["params"], model.parameters(), strict=True)] == [
-        True
-    ] * 4
+    assert [p is q for p, q in zip(opt.param_groups[0]["params"], model.parameters(), strict=True)] == [True] * 4
     run(opt, 2)
     assert opt.state_dict()["param_groups"][0]["param_names"] == ["0.weight", "0.bias", "1.weight", "1.bias"]
 

@@ -46,9 +46,7 @@ def test_arithmetic_is_float32_and_rounded_once(dtype, lowering):
         opt.step()
         reference.step()
         # The largest difference that a last bit of float32 can make, once rounded.
-        assert_near(
-            p.detach().float(), wide.detach().to(dtype).float(), rtol=torch.finfo(dtype).eps, atol=1e-7
-        )
+        assert_near(p.detach().float(), wide.detach().to(dtype).float(), rtol=torch.finfo(dtype).eps, atol=1e-7)
         assert float((p.detach() != wide.detach().to(dtype)).float().mean()) < 0.05
 
 
@@ -75,9 +73,7 @@ def test_stochastic_rounding_is_the_same_in_every_lowering(name, options, dtype,
     for how in ("eager", lowering):
         params = copies(start)
         run(
-            getattr(fallline, name)(
-                params, stochastic_rounding=True, rounding_seed=3, **options, **LOWERINGS[how]
-            ),
+            getattr(fallline, name)(params, stochastic_rounding=True, rounding_seed=3, **options, **LOWERINGS[how]),
             4,
         )
         results.append(torch.cat([p.detach().float().view(-1) for p in params]))
@@ -242,9 +238,7 @@ def test_bfloat16_states_are_the_same_in_every_lowering(lowering):
     results = []
     for how in ("eager", lowering):
         params = parameters((70, 33))
-        opt = fallline.SGD(
-            params, lr=0.5, momentum=0.5, state_dtype="bfloat16", rounding_seed=11, **LOWERINGS[how]
-        )
+        opt = fallline.SGD(params, lr=0.5, momentum=0.5, state_dtype="bfloat16", rounding_seed=11, **LOWERINGS[how])
         run(opt, 4)
         results.append(opt.state[params[0]]["momentum_buffer"])
     assert results[0].dtype == torch.bfloat16

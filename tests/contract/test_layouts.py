@@ -207,9 +207,7 @@ def test_state_replaced_by_the_user_with_other_strides(lowering):
     assert_same(mine.contiguous(), b.state[plain[0]]["exp_avg"])
 
 
-@pytest.mark.parametrize(
-    "way", ["item", "update", "setdefault", "or", "whole entry", "whole state", "in place"]
-)
+@pytest.mark.parametrize("way", ["item", "update", "setdefault", "or", "whole entry", "whole state", "in place"])
 def test_every_way_of_replacing_a_state_reaches_the_kernel(way):
     (p,) = parameters((6, 5))
     opt = fallline.SGD([p], lr=1.0, momentum=1.0)

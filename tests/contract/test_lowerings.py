@@ -62,9 +62,7 @@ def test_explanation_is_what_runs(monkeypatch):
 
     stepped = []
     original = Launch.run
-    monkeypatch.setattr(
-        Launch, "run", lambda self, numbers: (stepped.append(self.each), original(self, numbers))[1]
-    )
+    monkeypatch.setattr(Launch, "run", lambda self, numbers: (stepped.append(self.each), original(self, numbers))[1])
     for lowering, expected in (("native", [False]), ("native each", [True]), ("foreach", []), ("eager", [])):
         stepped.clear()
         run(fallline.AdamW(parameters((5,)), **LOWERINGS[lowering]), 1)

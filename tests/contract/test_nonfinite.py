@@ -35,19 +35,13 @@ def train(optimizer, special, steps=4):
 
 def classes(tensors):
     """Which elements are NaN, which infinite and of which sign."""
-    return [
-        torch.nan_to_num(torch.where(t.isfinite(), 0.0, t), nan=7.0, posinf=2.0, neginf=-2.0) for t in tensors
-    ]
+    return [torch.nan_to_num(torch.where(t.isfinite(), 0.0, t), nan=7.0, posinf=2.0, neginf=-2.0) for t in tensors]
 
 
 LION = ("Lion", {"lr": 0.01, "weight_decay": 0.1})
 # Two rules are enough for the compiler, which is slow.
 CASES = [
-    *(
-        pytest.param(*case, how)
-        for case in [*TORCH_CASES, LION]
-        for how in ("foreach", "native", "native each")
-    ),
+    *(pytest.param(*case, how) for case in [*TORCH_CASES, LION] for how in ("foreach", "native", "native each")),
     *(pytest.param(*case, "compiled") for case in [("AdamW", {"lr": 0.01, "amsgrad": True}), LION]),
 ]
 

@@ -65,9 +65,7 @@ def test_frozen_parameters_stay_in_their_group():
 def test_layer_lr_decay():
     model = Model()
     opt = fallline.create("adamw", model, lr=1.0, layer_lr_decay=0.5)
-    rates = {
-        name: g["lr"] for g, named in zip(opt.param_groups, groups_of(opt), strict=True) for name in named
-    }
+    rates = {name: g["lr"] for g, named in zip(opt.param_groups, groups_of(opt), strict=True) for name in named}
     assert [rates[n] for n in ("embed.weight", *(f"layers.{i}.weight" for i in range(3)), "head.bias")] == [
         1 / 16,
         1 / 8,
@@ -207,9 +205,7 @@ def test_presets_set_an_option_of_their_class(preset, base, option):
     assert fallline.info(preset).preset_of == base
     opt = getattr(fallline, preset)(parameters((3,)))
     assert opt.param_groups[0][option[0]] == option[1]
-    overridden = getattr(fallline, preset)(
-        parameters((3,)), **{option[0]: False if option[1] is True else "float32"}
-    )
+    overridden = getattr(fallline, preset)(parameters((3,)), **{option[0]: False if option[1] is True else "float32"})
     assert overridden.param_groups[0][option[0]] != option[1]
 
 
@@ -229,26 +225,16 @@ def test_hyperparameters_are_where_torch_has_them(class_name):
     """Drop-in: positional arguments mean the same."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
     theirs = [
-        p.name
-        for p in inspect.signature(getattr(torch.optim, class_name)).parameters.values()
-        if p.kind in kinds
+        p.name for p in inspect.signature(getattr(torch.optim, class_name)).parameters.values() if p.kind in kinds
     ]
-    ours = [
-        p.name
-        for p in inspect.signature(getattr(fallline, class_name)).parameters.values()
-        if p.kind in kinds
-    ]
+    ours = [p.name for p in inspect.signature(getattr(fallline, class_name)).parameters.values() if p.kind in kinds]
     common = [n for n in theirs if n in ours]
     assert common == [n for n in ours if n in theirs]
     assert ours[: len(common)] == theirs[: len(common)]
-    defaults = {
-        n: p.default for n, p in inspect.signature(getattr(torch.optim, class_name)).parameters.items()
-    }
+    defaults = {n: p.default for n, p in inspect.signature(getattr(torch.optim, class_name)).parameters.items()}
     for name, parameter in inspect.signature(getattr(fallline, class_name)).parameters.items():
         if name in defaults and name not in ("params", "self"):
-            assert parameter.default == defaults[name] or (
-                parameter.default is False and defaults[name] is None
-            )
+            assert parameter.default == defaults[name] or (parameter.default is False and defaults[name] is None)
 
 
 def test_unknown_attribute():

@@ -264,8 +264,6 @@ def test_skip_nonfinite_sees_sparse_gradients():
     (p,) = parameters((6, 2))
     opt = fallline.SGD([p], skip_nonfinite=True)
     before = values([p])
-    p.grad = torch.sparse_coo_tensor(
-        torch.tensor([[1]]), torch.full((1, 2), math.nan), (6, 2), check_invariants=True
-    )
+    p.grad = torch.sparse_coo_tensor(torch.tensor([[1]]), torch.full((1, 2), math.nan), (6, 2), check_invariants=True)
     opt.step()
     assert_same(values([p]), before)

@@ -16,9 +16,7 @@ from fallline.cli.findings import SWITCHES
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PYTHON = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-SHELL = [
-    line for block in re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL) for line in block.splitlines()
-]
+SHELL = [line for block in re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL) for line in block.splitlines()]
 COMMANDS = [shlex.split(line, comments=True) for line in SHELL]
 
 
@@ -37,17 +35,13 @@ def test_python_block_runs(block: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [w for w in COMMANDS if w and w[0] == "fallline"], ids=" ".join)
 def test_command_runs(words: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout
 
 
 def test_other_commands_are_targets_of_make() -> None:
-    targets = set(
-        re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    )
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
     named = {words[1] for words in COMMANDS if words and words[0] == "make"}
     named |= set(re.findall(r"`make ([a-z]+)`", README))
     assert {"race", "test"} <= named <= targets

@@ -462,10 +462,7 @@ def test_nonneg_takes_negative_values_for_zero(name: str) -> None:
     form = block_format(name, "nonneg")
     x = torch.tensor([-5.0, 1.0, -LEAST, -LARGEST, -0.0])
     codes, scale = form.encode(x)
-    assert (
-        bits(form.decode(codes, scale, (5,))).tolist()
-        == bits(torch.tensor([0.0, 1.0, 0.0, 0.0, 0.0])).tolist()
-    )
+    assert bits(form.decode(codes, scale, (5,))).tolist() == bits(torch.tensor([0.0, 1.0, 0.0, 0.0, 0.0])).tolist()
     assert scale.item() == 1.0
     codes, scale = form.encode(-x[:1].abs())
     assert not bits(scale).any() and not codes.any()
@@ -497,9 +494,7 @@ def test_order_of_values_is_kept(form: BlockFormat) -> None:
 def test_shapes_and_dtypes(form: BlockFormat, numel: int) -> None:
     codes, scale = form.encode(sample(form, numel))
     assert codes.dtype == form.code_dtype and codes.is_contiguous()
-    assert (
-        codes.shape == form.code_shape((numel,)) == ((numel,) if form.name == "int8" else ((numel + 1) // 2,))
-    )
+    assert codes.shape == form.code_shape((numel,)) == ((numel,) if form.name == "int8" else ((numel + 1) // 2,))
     assert scale.dtype == torch.float32
     assert scale.shape == form.scale_shape((numel,)) == (-(-numel // form.block),)
 
@@ -522,9 +517,7 @@ def test_memory_layout_does_not_matter(form: BlockFormat) -> None:
         assert torch.equal(codes, plain_codes) and torch.equal(scale, plain_scale)
         assert codes.is_contiguous()
         if form.bits == 8:
-            assert torch.equal(
-                form.decode(codes, scale, view.shape), form.decode(codes.clone(), scale, view.shape)
-            )
+            assert torch.equal(form.decode(codes, scale, view.shape), form.decode(codes.clone(), scale, view.shape))
 
 
 @each_format
@@ -539,9 +532,7 @@ def test_blocks_do_not_depend_on_each_other(form: BlockFormat) -> None:
 
 @each_format
 @pytest.mark.parametrize("numel", [0, 100, 1024, 1025, 5000])
-def test_long_tensors_are_done_in_pieces(
-    form: BlockFormat, numel: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_tensors_are_done_in_pieces(form: BlockFormat, numel: int, monkeypatch: pytest.MonkeyPatch) -> None:
     x = sample(form, numel)
     codes, scale = form.encode(x)
     y = form.decode(codes, scale, x.shape)
@@ -623,9 +614,7 @@ def assert_twins(native: Native, form: BlockFormat, x: Tensor) -> None:
     assert torch.equal(bits(native_scale), bits(scale))
     assert torch.equal(native_codes, codes)
     decoded = form.decode(codes, scale, x.shape)
-    assert torch.equal(
-        bits(native.load(form.native, native_codes, 0, x.numel(), native_scale)), bits(decoded)
-    )
+    assert torch.equal(bits(native.load(form.native, native_codes, 0, x.numel(), native_scale)), bits(decoded))
 
 
 @each_format
@@ -713,9 +702,7 @@ def test_native_stores_parts_like_the_whole(native: Native, form: BlockFormat) -
     codes, scale = native_encode(native, form, x)
     part_codes, part_scale = torch.zeros_like(codes), torch.zeros_like(scale)
     for start in range(0, len(x), 3 * form.block):
-        native.store(
-            form.native, part_codes, x[start : start + 3 * form.block], scale=part_scale, start=start
-        )
+        native.store(form.native, part_codes, x[start : start + 3 * form.block], scale=part_scale, start=start)
     assert torch.equal(part_codes, codes) and torch.equal(part_scale, scale)
 
 

@@ -64,9 +64,7 @@ def test_the_mean_over_many_keys_is_right(dtype: torch.dtype, base: float, fract
     lower = torch.tensor(base).to(dtype)
     upper = (bits(lower) + 1).view(dtype)
     if base == 0.0 and dtype == torch.bfloat16:
-        pytest.skip(
-            "between 0 and bfloat16's least subnormal float32 has too few numbers for these fractions"
-        )
+        pytest.skip("between 0 and bfloat16's least subnormal float32 has too few numbers for these fractions")
     value = (lower.double() + fraction * (upper.double() - lower.double())).float()
     true_fraction = ((value.double() - lower.double()) / (upper.double() - lower.double())).item()
     up, trials = 0, 0

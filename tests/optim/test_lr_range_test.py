@@ -211,9 +211,7 @@ def test_stops_when_the_loss_is_not_finite():
         loss = model.weight.square().sum()
         return loss * float("nan") if loss < 0.5 else loss
 
-    result = lr_range_test(
-        model, step, torch.optim.SGD(model.parameters(), lr=0.1), [None], lr_min=1e-3, lr_max=1.0
-    )
+    result = lr_range_test(model, step, torch.optim.SGD(model.parameters(), lr=0.1), [None], lr_min=1e-3, lr_max=1.0)
     assert "the loss was nan" in result.stopped
     assert all(np.isfinite(result.losses))
 
@@ -250,7 +248,7 @@ def test_no_suggestion_if_only_batches_differ():
         return model.weight.sum() * 0 + 10 + batch
 
     result = lr_range_test(model, step, torch.optim.SGD(model.parameters(), lr=0.1), data)
-    assert "noise between batches makes it fall by" in str(result)
+    assert "noise between batches alone by up to" in str(result)
     assert result.steepest is None
 
 
@@ -282,7 +280,7 @@ def test_no_suggestion_if_the_first_loss_is_not_finite():
         return model.weight.sum() * float("inf")
 
     result = lr_range_test(model, step, torch.optim.SGD(model.parameters(), lr=0.1), [None])
-    assert str(result) == "no suggestion: the loss was not finite (stopped at lr 1e-07: the loss was inf)"
+    assert str(result) == "no suggestion: too few losses (stopped at lr 1e-07: the loss was inf)"
     assert result.table().splitlines()[1:] == []
 
 
@@ -302,9 +300,7 @@ def test_losses_of_torch_and_own_functions(loss):
     torch.manual_seed(0)
     model = nn.Linear(4, 1)
     result = lr_range_test(model, loss, torch.optim.SGD(model.parameters(), lr=0.1), batches(), steps=10)
-    assert result.losses[0] == pytest.approx(
-        functional.mse_loss(model(batches()[0][0]), batches()[0][1]).item()
-    )
+    assert result.losses[0] == pytest.approx(functional.mse_loss(model(batches()[0][0]), batches()[0][1]).item())
 
 
 def test_step_that_calls_backward_itself():

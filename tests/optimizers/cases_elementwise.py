@@ -69,9 +69,7 @@ CASES: dict[str, Case] = {
     "adan, restarted": Case("Adan", "adan", dict(lr=0.01), calls={13: "restart_opt"}),
     "qhm": Case("QHM", "qhm", dict(lr=0.01, momentum=0.9, nu=0.7)),
     "qhm, coupled": Case("QHM", "qhm", dict(lr=0.1, momentum=0.999, nu=0.7, weight_decay=0.1)),
-    "qhm, direct": Case(
-        "QHM", "qhm", dict(lr=0.1, momentum=0.9, nu=1.3, weight_decay=0.1, weight_decay_type="direct")
-    ),
+    "qhm, direct": Case("QHM", "qhm", dict(lr=0.1, momentum=0.9, nu=1.3, weight_decay=0.1, weight_decay_type="direct")),
     "qhadam": Case("QHAdam", "qhadam"),
     "qhadam, coupled": Case("QHAdam", "qhadam", dict(lr=0.01, nus=(0.8, 0.7), betas=(0.99, 0.9), weight_decay=0.1)),
     "qhadam, decoupled": Case(

@@ -79,9 +79,7 @@ ROWS = dict(v="v or v_rows", b="b or b_rows")
 
 def algoperf(options: dict[str, Any], reduce: str, by_shape: Callable[..., Any], **states: str) -> Case:
     ours = {**options, "reduce": reduce}
-    return Case(
-        "AmosAlgoPerf", "amos_algoperf", ours, options, by_shape, {"m": "exp_avg", **states}, one_oracle=True
-    )
+    return Case("AmosAlgoPerf", "amos_algoperf", ours, options, by_shape, {"m": "exp_avg", **states}, one_oracle=True)
 
 
 CASES: dict[str, Case] = {
@@ -101,7 +99,12 @@ CASES: dict[str, Case] = {
         "adafactor",
         dict(variant="hf", lr=0.01, relative_step=False, scale_parameter=False, weight_decay=0.1, d=0.5),
         dict(
-            variant="hf", lr=0.01, relative_step=False, scale_parameter=False, weight_decay=0.1, clip_threshold=0.5
+            variant="hf",
+            lr=0.01,
+            relative_step=False,
+            scale_parameter=False,
+            weight_decay=0.1,
+            clip_threshold=0.5,
         ),
         states=HF_STATES,
     ),
@@ -161,14 +164,20 @@ CASES: dict[str, Case] = {
         dict(lr=0.05, eta=0.5, style="reduced", betas=(0.9, 0.98), l2=0.012), "tensor", by_tensor
     ),
     "amos, algoperf, reduced, rows": algoperf(
-        dict(lr=0.05, eta=0.5, style="reduced", betas=(0.8, 0.9), warmup_steps=7), "rows", by_row, v="v or v_rows"
+        dict(lr=0.05, eta=0.5, style="reduced", betas=(0.8, 0.9), warmup_steps=7),
+        "rows",
+        by_row,
+        v="v or v_rows",
     ),
     "fromage": Case("Fromage", "fromage"),
     "fromage, bounded": Case("Fromage", "fromage", dict(lr=0.2, p_bound=1.01)),
     "lamb": Case("LAMB", "lamb", dict(lr=0.01), numbers={"step": "t"}, one_oracle=True),
     "lamb, not clipped": Case("LAMB", "lamb", dict(lr=0.01, max_grad_norm=None, betas=(0.8, 0.95), eps=1e-3)),
     "lamb, decoupled": Case(
-        "LAMB", "lamb", dict(lr=0.1, decoupled_decay=True, trust_clip=True, max_grad_norm=100.0), one_oracle=True
+        "LAMB",
+        "lamb",
+        dict(lr=0.1, decoupled_decay=True, trust_clip=True, max_grad_norm=100.0),
+        one_oracle=True,
     ),
     "lamb, coupled": Case("LAMB", "lamb", dict(lr=0.01, adam_w_mode=False, weight_decay=0.1), one_oracle=True),
     "lamb, no decay": Case("LAMB", "lamb", dict(lr=0.01, weight_decay=0.0), one_oracle=True),
@@ -181,9 +190,7 @@ CASES: dict[str, Case] = {
     "prodigy": Case("Prodigy", options=dict(d0=1e-3, weight_decay=0.01), **PRODIGY),
     "prodigy, coupled": Case(
         "Prodigy",
-        options=dict(
-            d0=1e-3, weight_decay=0.01, decouple=False, use_bias_correction=True, growth_rate=1.2, beta3=0.9
-        ),
+        options=dict(d0=1e-3, weight_decay=0.01, decouple=False, use_bias_correction=True, growth_rate=1.2, beta3=0.9),
         **PRODIGY,
     ),
     "prodigy, no momentum": Case(
@@ -200,7 +207,15 @@ CASES: dict[str, Case] = {
     "schedule-free adamw, all options": Case(
         "ScheduleFreeAdamW",
         "schedule_free_adamw",
-        dict(lr=0.01, warmup_steps=10, r=0.5, weight_lr_power=1.5, inner_momentum=0.7, betas=(0.8, 0.99), eps=1e-3),
+        dict(
+            lr=0.01,
+            warmup_steps=10,
+            r=0.5,
+            weight_lr_power=1.5,
+            inner_momentum=0.7,
+            betas=(0.8, 0.99),
+            eps=1e-3,
+        ),
         numbers=FREE,
     ),
     "schedule-free adamw, algoperf": Case(
@@ -209,9 +224,7 @@ CASES: dict[str, Case] = {
         dict(variant="algoperf", lr=0.01, betas=(0.8, 0.99), eps=1e-3, weight_decay=0.2, r=0.75, warmup_steps=3),
         numbers=FREE,
     ),
-    "schedule-free prodigy": Case(
-        "ScheduleFreeProdigy", options=dict(d0=1e-3, weight_decay=0.1), **FREE_PRODIGY
-    ),
+    "schedule-free prodigy": Case("ScheduleFreeProdigy", options=dict(d0=1e-3, weight_decay=0.1), **FREE_PRODIGY),
     "schedule-free prodigy, all options": Case(
         "ScheduleFreeProdigy",
         options=dict(d0=1e-3, betas=(0.8, 0.99), eps=1e-3, weight_decay=0.01, warmup_steps=10, r=0.5, d_coef=2.0),

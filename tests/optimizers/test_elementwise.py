@@ -44,7 +44,9 @@ class Run:
         start = [as_float32(self.rng.normal(size=shape)) for shape in SHAPES]
         self.params = [torch.tensor(p, dtype=dtype, requires_grad=True) for p in start]
         make = getattr(fallline, case.optimizer)
-        self.optimizer = make([{"params": [self.params[i] for i in g]} for g in GROUPS], **case.options, **LOWERINGS[lowering])
+        self.optimizer = make(
+            [{"params": [self.params[i] for i in g]} for g in GROUPS], **case.options, **LOWERINGS[lowering]
+        )
         self.parts: list[Sequence[int]] = [range(len(SHAPES))] if case.one_oracle else list(GROUPS)
         options = case.options if case.oracle_options is None else case.oracle_options
         oracle = importlib.import_module(f"tests.oracles.{case.oracle}").Oracle

@@ -6,9 +6,7 @@ from tests.oracles.base import Array, BaseOracle, State
 
 
 class Oracle(BaseOracle):
-    defaults = dict(
-        lr=1e-2, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0, eps=1e-10, eps_inside=False
-    )
+    defaults = dict(lr=1e-2, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0, eps=1e-10, eps_inside=False)
 
     def rule(self, p: Array, g: Array, s: State, t: int) -> Array:
         h = self.h

@@ -23,9 +23,7 @@ def project(p: Array, g: Array, u: Array, eps: float, delta: float, wd_ratio: fl
 
 
 class Oracle(BaseOracle):
-    defaults = dict(
-        lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, delta=0.1, wd_ratio=0.1, nesterov=False
-    )
+    defaults = dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, delta=0.1, wd_ratio=0.1, nesterov=False)
 
     def rule(self, p: Array, g: Array, s: State, t: int) -> Array:
         h = self.h

@@ -13,9 +13,7 @@ from tests.oracles.base import Array, BaseOracle
 
 
 class Oracle(BaseOracle):
-    defaults = dict(
-        lr=1e-3, betas=(0.98, 0.92, 0.99), eps=1e-8, weight_decay=0.0, max_grad_norm=0.0, no_prox=False
-    )
+    defaults = dict(lr=1e-3, betas=(0.98, 0.92, 0.99), eps=1e-8, weight_decay=0.0, max_grad_norm=0.0, no_prox=False)
 
     def __init__(self, params: Sequence[Array], **hyperparameters: Any) -> None:
         super().__init__(params, **hyperparameters)

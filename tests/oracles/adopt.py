@@ -11,9 +11,7 @@ def fourth_root(step: int) -> float:
 
 class Oracle(BaseOracle):
     # clip_lambda=None turns the clipping off.
-    defaults = dict(
-        lr=1e-3, betas=(0.9, 0.9999), eps=1e-6, clip_lambda=fourth_root, weight_decay=0.0, decouple=False
-    )
+    defaults = dict(lr=1e-3, betas=(0.9, 0.9999), eps=1e-6, clip_lambda=fourth_root, weight_decay=0.0, decouple=False)
 
     def rule(self, p: Array, g: Array, s: State, t: int) -> Array:
         h = self.h

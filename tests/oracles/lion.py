@@ -13,9 +13,7 @@ from tests.oracles.base import Array, BaseOracle, State
 
 
 class Oracle(BaseOracle):
-    defaults = dict(
-        lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, decoupled_weight_decay=False, cautious_factor=1.0
-    )
+    defaults = dict(lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, decoupled_weight_decay=False, cautious_factor=1.0)
 
     def __init__(self, params: Sequence[Array], **hyperparameters: Any) -> None:
         super().__init__(params, **hyperparameters)

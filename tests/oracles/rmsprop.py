@@ -6,9 +6,7 @@ from tests.oracles.base import Array, BaseOracle, State
 
 
 class Oracle(BaseOracle):
-    defaults = dict(
-        lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False, eps_inside=False
-    )
+    defaults = dict(lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False, eps_inside=False)
 
     def rule(self, p: Array, g: Array, s: State, t: int) -> Array:
         h = self.h

@@ -36,8 +36,7 @@ class Oracle(BaseOracle):
     def x(self) -> list[Array]:
         beta1 = self.h.betas[0]
         return [
-            np.asarray(y + (1 - 1 / beta1) * (s.get("z", y) - y))
-            for y, s in zip(self.params, self.states, strict=True)
+            np.asarray(y + (1 - 1 / beta1) * (s.get("z", y) - y)) for y, s in zip(self.params, self.states, strict=True)
         ]
 
     def step(self, grads: Sequence[Array | None]) -> None:

@@ -25,8 +25,7 @@ class Oracle(BaseOracle):
     def x(self) -> list[Array]:
         beta = self.h.momentum
         return [
-            np.asarray(y + (1 - 1 / beta) * (s.get("z", y) - y))
-            for y, s in zip(self.params, self.states, strict=True)
+            np.asarray(y + (1 - 1 / beta) * (s.get("z", y) - y)) for y, s in zip(self.params, self.states, strict=True)
         ]
 
     def step(self, grads: Sequence[Array | None]) -> None:

@@ -95,9 +95,7 @@ def test_parameters_and_states_agree(name: str, options: dict[str, Any]) -> None
             if i == SOMETIMES and all(earlier in MISSED for earlier in range(1, step + 1)):
                 assert oracle.states[i] == {}
                 continue
-            states = {
-                key: value for key, value in optimizer.state[p].items() if key != "step" and value is not None
-            }
+            states = {key: value for key, value in optimizer.state[p].items() if key != "step" and value is not None}
             assert oracle.states[i].keys() == states.keys()
             for key, value in states.items():
                 assert_same(oracle.states[i][key], value, f"{key} of parameter {i} at step {step}")

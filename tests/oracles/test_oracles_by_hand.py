@@ -23,9 +23,7 @@ def make(name: str, params: list[Any], **options: Any) -> Any:
     return importlib.import_module(f"tests.oracles.{name}").Oracle([np.array(p) for p in params], **options)
 
 
-def check(
-    name: str, options: dict[str, Any], start: Any, grads: list[Any], expected: list[Any], **states: Any
-) -> Any:
+def check(name: str, options: dict[str, Any], start: Any, grads: list[Any], expected: list[Any], **states: Any) -> Any:
     oracle = make(name, [start], **options)
     for g, theta in zip(grads, expected, strict=True):
         oracle.step([np.array(g)])
@@ -238,9 +236,7 @@ def test_adan() -> None:
     late = make("adan", [1.0, 1.0], **options)
     late.step([None, np.array(2.0)])
     late.step([np.array(2.0), None])
-    np.testing.assert_allclose(
-        late.params[0], (1 - 0.1 / 0.75 / (sqrt(1 / 0.4375) + 0.5)) / 1.025, rtol=1e-13
-    )
+    np.testing.assert_allclose(late.params[0], (1 - 0.1 / 0.75 / (sqrt(1 / 0.4375) + 0.5)) / 1.025, rtol=1e-13)
 
 
 def test_qhm_and_qhadam() -> None:

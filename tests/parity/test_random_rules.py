@@ -164,7 +164,9 @@ def larger(inner: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
         st.tuples(st.sampled_from(["neg", "abs", "sign", "sqrt", "log", "exp", "tanh"]), inner),
         st.tuples(st.just("pow"), inner, st.sampled_from([-1.5, -1, -0.5, 0.5, 1.25, 2, 3, 3.7])),
         st.tuples(st.just("choose"), inner, inner, inner, inner),
-        st.tuples(st.just("reduce"), inner, st.sampled_from(["sum", "mean", "max"]), st.sampled_from([-1, -2, "tensor"])),
+        st.tuples(
+            st.just("reduce"), inner, st.sampled_from(["sum", "mean", "max"]), st.sampled_from([-1, -2, "tensor"])
+        ),
     )
 
 
@@ -293,5 +295,7 @@ def test_the_bounds_would_notice_a_wrong_operation() -> None:
     good, bad = (("sub", "g", "a"), "b", ("mul", "g", 0.5)), (("add", "g", "a"), "b", ("mul", "g", 0.5))
     rng = np.random.default_rng(0)
     start, *grads = ([rng.normal(size=s) for s in SHAPES] for _ in range(STEPS + 1))
-    for mine, theirs in zip(reference(good, 2.0**-24, start, grads), reference(bad, 2.0**-24, start, grads), strict=True):
+    for mine, theirs in zip(
+        reference(good, 2.0**-24, start, grads), reference(bad, 2.0**-24, start, grads), strict=True
+    ):
         assert np.all(np.abs(mine[1].value - theirs[1].value) > mine[1].error + theirs[1].error)

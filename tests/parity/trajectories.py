@@ -45,7 +45,7 @@ VARIANTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "adagrad options": (
         "Adagrad",
         "adagrad",
-        dict(lr=0.1, lr_decay=0.05, weight_decay=0.1, initial_accumulator_value=0.2, eps=1e-2),
+        dict(lr=0.1, lr_decay=0.05, weight_decay=0.1, initial_accumulator_value=0.25, eps=1e-2),
     ),
     "adagrad textbook": ("Adagrad", "adagrad", dict(lr=0.1, eps=1e-6, eps_inside=True)),
     "rmsprop": ("RMSprop", "rmsprop", dict(lr=0.01, alpha=0.9, weight_decay=0.1)),

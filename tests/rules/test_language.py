@@ -792,7 +792,7 @@ SIGNATURES: list[tuple[Callable[..., Any], str]] = [
     (takes_any_number_of_states, "*states is not possible in a rule"),
     (has_no_gradient, "needs the parameter and its gradient as its first two positional arguments"),
     (depends_on_no_flag, "add the keyword argument `heavy: static`"),
-    (starts_as_nothing, "m starts as 'beta'; it can start as a number, \"param\", \"grad\" or a hyperparameter"),
+    (starts_as_nothing, 'm starts as \'beta\'; it can start as a number, "param", "grad" or a hyperparameter'),
     (starts_as_another_shape, "m starts as 'param' but has another shape; let it start as a number"),
     (has_a_state_per_row, "@rule(derive={'flag': lambda ndim: ndim > 1})"),
     (has_a_reserved_state, "a state cannot be called step; it means something else, rename it"),
@@ -826,7 +826,9 @@ def test_impossible_options_of_the_decorator_are_told(options: dict[str, Any], r
 
 
 def test_counts_is_parameter_or_group():
-    with pytest.raises(RuleError, match='counts must be "parameter" or "group", got "step"'.replace('"step"', "'step'")):
+    with pytest.raises(
+        RuleError, match='counts must be "parameter" or "group", got "step"'.replace('"step"', "'step'")
+    ):
         rule(counts="step")(lengthy)
 
 

@@ -21,7 +21,19 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 Array = NDArray[np.float64]
 STEPS = 32
-SMALL: list[tuple[int, ...]] = [(), (5,), (7, 5), (13, 11), (3, 4, 5), (4, 3, 3, 2), (40,), (1, 6), (6, 1), (8,), (3, 5)]
+SMALL: list[tuple[int, ...]] = [
+    (),
+    (5,),
+    (7, 5),
+    (13, 11),
+    (3, 4, 5),
+    (4, 3, 3, 2),
+    (40,),
+    (1, 6),
+    (6, 1),
+    (8,),
+    (3, 5),
+]
 # 130 x 1030 is cut into several tiles both ways, 40000 elements into several pieces when they are summed.
 LARGE = [*SMALL[:3], (130, 1030), *SMALL[4:6], (40000,), *SMALL[7:]]
 GROUPS = [range(0, 8), range(8, 11)]
@@ -193,7 +205,6 @@ def test_float32_native_trajectories_agree(case: str) -> None:
             run.check(rtol=error, atol=error)
     assert "native (asked for)" in run.optimizer.explain()
     assert "foreach" not in run.optimizer.explain()
-
 
 
 # Few shapes, and none with an axis of length 1: each of these would be compiled anew, for seconds.

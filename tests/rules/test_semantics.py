@@ -378,7 +378,9 @@ def test_native_functions_are_correctly_rounded() -> None:
             wanted = exact.astype(np.float32)
             found = actual[name].numpy()
             usual = np.isfinite(wanted) & (np.abs(exact) > np.finfo(np.float32).tiny)
-            error = np.abs(found.astype(np.float64) - exact)[usual] / np.spacing(np.abs(wanted[usual])).astype(np.float64)
+            error = np.abs(found.astype(np.float64) - exact)[usual] / np.spacing(np.abs(wanted[usual])).astype(
+                np.float64
+            )
             # Half a unit is correct rounding; 1 / sqrt(x) rounds twice.
             assert error.max() <= (1.5 if name == "f_rsqrt" else 0.501), name
             np.testing.assert_array_equal(found[~np.isfinite(wanted)], wanted[~np.isfinite(wanted)], err_msg=name)

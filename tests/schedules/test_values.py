@@ -190,9 +190,7 @@ class TestWarmupStableDecay:
         ],
     )
     def test_every_step(self, decay, shape):
-        found = rates(
-            warmup_stable_decay, 12, peak=2.0, total_steps=10, warmup_steps=2, decay_steps=4, decay=decay
-        )
+        found = rates(warmup_stable_decay, 12, peak=2.0, total_steps=10, warmup_steps=2, decay_steps=4, decay=decay)
         assert found == near([0.0, 1.0, 2.0, 2.0, 2.0, 2.0, *(2 * x for x in shape), 0.0])
         assert found[10] == 0.0
 
@@ -210,9 +208,7 @@ class TestWarmupStableDecay:
 
     @pytest.mark.parametrize(("first", "rate"), [("jax", 0.0), ("torch-linear", 2e-10), ("peak-first", 2.0)])
     def test_first_update(self, first, rate):
-        found = rates(
-            warmup_stable_decay, 3, peak=2.0, total_steps=9, warmup_steps=2, decay_steps=1, first_step=first
-        )
+        found = rates(warmup_stable_decay, 3, peak=2.0, total_steps=9, warmup_steps=2, decay_steps=1, first_step=first)
         assert found == near([rate, 1.0 + (1e-10 if first == "torch-linear" else 0.0), 2.0])
 
 

@@ -63,9 +63,7 @@ def test_single_numbers_are_adagrad_with_eps_inside_the_root():
 
 
 def test_turning_the_axes_turns_the_path():
-    turn, _ = torch.linalg.qr(
-        torch.randn(4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    )
+    turn, _ = torch.linalg.qr(torch.randn(4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1)))
     straight = torch.nn.Parameter(torch.arange(1.0, 5.0, dtype=torch.float64))
     turned = torch.nn.Parameter((turn @ straight).detach())
     scales = torch.tensor([1.0, 3.0, 10.0, 30.0], dtype=torch.float64)

@@ -67,9 +67,7 @@ def _entry(average: Averaging, state_dict: Any) -> Mapping[str, Any]:
             "to begin averaging from here, load it into the wrapped optimizer, .optimizer"
         )
     if saved.get("version") != VERSION:
-        raise ValueError(
-            f"these averages have format version {saved.get('version')!r}, this fallline reads {VERSION}"
-        )
+        raise ValueError(f"these averages have format version {saved.get('version')!r}, this fallline reads {VERSION}")
     if saved.get("kind") != average.kind:
         raise ValueError(
             f"{name} cannot load averages of {saved.get('kind')!r}; load them into the class that wrote them"
@@ -82,12 +80,11 @@ def _entry(average: Averaging, state_dict: Any) -> Mapping[str, Any]:
     }
     for key, types in expected.items():
         if not isinstance(saved.get(key), types):
-            raise ValueError(
-                f"the checkpoint's {KEY!r} has no valid {key!r}; it was not saved by state_dict()"
-            )
-    for key in average.settings:
+            raise ValueError(f"the checkpoint's {KEY!r} has no valid {key!r}; it was not saved by state_dict()")
+    for key, allowed in average.settings.items():
         if key not in saved["settings"]:
             raise ValueError(f"the checkpoint's {KEY!r} lacks the setting {key!r} of {name}")
+        allowed.check(f"the checkpoint's {key}", saved["settings"][key])
     return saved
 
 
@@ -98,9 +95,7 @@ def _params(average: Averaging) -> list[Tensor]:
 
 def _param(params: list[Tensor], number: Any) -> Tensor:
     if not isinstance(number, int) or not 0 <= number < len(params):
-        raise ValueError(
-            f"the checkpoint has an average of parameter {number!r}; this optimizer has {len(params)}"
-        )
+        raise ValueError(f"the checkpoint has an average of parameter {number!r}; this optimizer has {len(params)}")
     return params[number]
 
 
@@ -108,7 +103,6 @@ def _fitted(value: Any, param: Tensor, dtype: torch.dtype, number: int) -> Tenso
     shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
     if shape != tuple(param.shape):
         raise ValueError(
-            f"the checkpoint's average of parameter {number} has shape {shape}, "
-            f"the parameter {tuple(param.shape)}"
+            f"the checkpoint's average of parameter {number} has shape {shape}, the parameter {tuple(param.shape)}"
         )
     return torch.empty_like(param, dtype=dtype, requires_grad=False).copy_(value)

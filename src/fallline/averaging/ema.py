@@ -19,8 +19,8 @@ class ExponentialAverage(Averaging):
     parameters are rounded from the average, and their raw weights kept aside until ``train()``.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer):
-        super().__init__(optimizer)
+    def __init__(self, optimizer: torch.optim.Optimizer, **settings: Any):
+        super().__init__(optimizer, **settings)
         self._average: dict[Tensor, Tensor] = {}
 
     def _kept_dtype(self, param: Tensor) -> torch.dtype:
@@ -70,9 +70,7 @@ class ExponentialAverage(Averaging):
     def _check_loaded(self, settings: dict[str, Any], kept: dict[Tensor, list[Tensor]]) -> None:
         for tensors in kept.values():
             if len(tensors) != 1:
-                raise ValueError(
-                    f"the checkpoint has {len(tensors)} averages of one parameter; there should be 1"
-                )
+                raise ValueError(f"the checkpoint has {len(tensors)} averages of one parameter; there should be 1")
 
     @property
     def ready(self) -> bool:

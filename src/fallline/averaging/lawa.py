@@ -52,7 +52,7 @@ References:
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -70,14 +70,13 @@ def _due(updates: int, start: int, interval: int) -> bool:
 class LawaQueue(Averaging):
     __doc__ = __doc__
     kind = "lawa_queue"
-    settings = ("start", "interval", "k")
+    settings: ClassVar = {"start": count, "interval": positive_count, "k": positive_count}
+    start: int
+    interval: int
+    k: int
 
     def __init__(self, optimizer: torch.optim.Optimizer, start: int, interval: int, k: int = 10):
-        super().__init__(optimizer)
-        count.check("start", start)
-        positive_count.check("interval", interval)
-        positive_count.check("k", k)
-        self.start, self.interval, self.k = int(start), int(interval), int(k)
+        super().__init__(optimizer, start=start, interval=interval, k=k)
         self._queues: dict[Tensor, list[Tensor]] = {}
 
     @classmethod
@@ -141,14 +140,13 @@ class LawaQueue(Averaging):
 class LawaEma(ExponentialAverage):
     __doc__ = __doc__
     kind = "lawa_ema"
-    settings = ("start", "interval", "beta")
+    settings: ClassVar = {"start": count, "interval": positive_count, "beta": fraction}
+    start: int
+    interval: int
+    beta: float
 
     def __init__(self, optimizer: torch.optim.Optimizer, start: int, interval: int, beta: float = 0.2):
-        super().__init__(optimizer)
-        count.check("start", start)
-        positive_count.check("interval", interval)
-        fraction.check("beta", beta)
-        self.start, self.interval, self.beta = int(start), int(interval), float(beta)
+        super().__init__(optimizer, start=start, interval=interval, beta=beta)
 
     @classmethod
     def for_steps(

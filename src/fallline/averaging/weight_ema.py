@@ -37,6 +37,8 @@ References:
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 
 from fallline.averaging.ema import ExponentialAverage
@@ -46,13 +48,12 @@ from fallline.rules.annotations import fraction, static
 class WeightEma(ExponentialAverage):
     __doc__ = __doc__
     kind = "weight_ema"
-    settings = ("decay", "warmup")
+    settings: ClassVar = {"decay": fraction, "warmup": static}
+    decay: float
+    warmup: bool
 
     def __init__(self, optimizer: torch.optim.Optimizer, decay: float = 0.999, warmup: bool = False):
-        super().__init__(optimizer)
-        fraction.check("decay", decay)
-        static.check("warmup", warmup)
-        self.decay, self.warmup = float(decay), warmup
+        super().__init__(optimizer, decay=decay, warmup=warmup)
 
     def _update(self) -> None:
         s = self.updates

@@ -6,7 +6,7 @@ import contextlib
 import math
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
 from fallline.averaging import checkpoint
-from fallline.rules.annotations import Range
+from fallline.rules.annotations import Range, Static
 
 count = Range("a whole number >= 0", lambda x: x >= 0 and x.is_integer())
 positive_count = Range("a whole number >= 1", lambda x: x >= 1 and x.is_integer())
@@ -48,8 +48,8 @@ class Averaging(torch.optim.Optimizer):
     """
 
     kind: ClassVar[str]
-    settings: ClassVar[tuple[str, ...]]
-    """Names of the arguments, which are attributes and go into checkpoints."""
+    settings: ClassVar[Mapping[str, Range | Static]]
+    """The arguments, which are attributes and go into checkpoints."""
 
     param_groups: Any = OfInner()
     state: Any = OfInner()
@@ -64,17 +64,17 @@ class Averaging(torch.optim.Optimizer):
     _optimizer_load_state_dict_pre_hooks: Any = OfInner()
     _optimizer_load_state_dict_post_hooks: Any = OfInner()
 
-    def __init__(self, optimizer: torch.optim.Optimizer):
+    def __init__(self, optimizer: torch.optim.Optimizer, **settings: Any):
         name = type(self).__name__
         if not isinstance(optimizer, torch.optim.Optimizer):
-            raise TypeError(
-                f"{name} wraps an optimizer, got {type(optimizer).__name__}; make the optimizer first"
-            )
+            raise TypeError(f"{name} wraps an optimizer, got {type(optimizer).__name__}; make the optimizer first")
         if callable(getattr(optimizer, "eval", None)) and callable(getattr(optimizer, "train", None)):
             raise TypeError(
-                f"{type(optimizer).__name__} averages its weights itself, so {name} cannot wrap it; "
-                "use one of the two"
+                f"{type(optimizer).__name__} averages its weights itself, so {name} cannot wrap it; use one of the two"
             )
+        for argument, value in settings.items():
+            self.settings[argument].check(argument, value)
+        self.__dict__.update(settings)
         self.optimizer = optimizer
         self.updates = 0
         """How many steps changed the weights: those that a GradScaler skipped do not count."""
@@ -234,8 +234,7 @@ class Averaging(torch.optim.Optimizer):
         loaded = checkpoint.read(self, state_dict)
         self.optimizer.load_state_dict({k: v for k, v in state_dict.items() if k != checkpoint.KEY})
         self.updates = loaded.updates
-        for name, value in loaded.settings.items():
-            setattr(self, name, value)
+        self.__dict__.update(loaded.settings)
         self._keep(loaded.kept)
         self._hold(loaded.raw)
 
@@ -252,9 +251,7 @@ class Averaging(torch.optim.Optimizer):
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.settings)
         mode = "train" if self.training else "eval"
-        return (
-            f"{type(self).__name__}({arguments}), {self.updates} updates, {mode} mode, of {self.optimizer!r}"
-        )
+        return f"{type(self).__name__}({arguments}), {self.updates} updates, {mode} mode, of {self.optimizer!r}"
 
 
 def _skipped(optimizer: torch.optim.Optimizer) -> bool:
@@ -263,8 +260,4 @@ def _skipped(optimizer: torch.optim.Optimizer) -> bool:
     if found is not None and float(found) != 0.0:
         return True
     norm = getattr(optimizer, "grad_norm", None)
-    return (
-        bool(getattr(optimizer, "skip_nonfinite", False))
-        and norm is not None
-        and not math.isfinite(float(norm))
-    )
+    return bool(getattr(optimizer, "skip_nonfinite", False)) and norm is not None and not math.isfinite(float(norm))

@@ -21,9 +21,7 @@ NARROW = 60
 
 def doctor(
     as_json: Json = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print problems and the closing sentence only.")
-    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print problems and the closing sentence only.")] = False,
     out: Out = None,
 ) -> None:
     """Examine this machine and installation.
@@ -76,11 +74,7 @@ def verdict(findings: Sequence[Finding]) -> str:
         threads = counted(by_name["threads"].data["threads"], "thread")
         start = f"Kernels run fused ({native.data['in_use']}) on {threads}"
     floor = by_name["memory bandwidth"].data.get("adamw_ms_per_100m")
-    limit = (
-        f"; a float32 AdamW step over 100 million parameters takes at least {floor:.3g} ms here"
-        if floor
-        else ""
-    )
+    limit = f"; a float32 AdamW step over 100 million parameters takes at least {floor:.3g} ms here" if floor else ""
     if not problems:
         return f"{start}{limit}; nothing is missing."
     return f"{start}{limit}; to look at: {', '.join(problems)}."

@@ -66,9 +66,7 @@ def processor() -> Finding:
         parts.append("caches " + ", ".join(f"{level} {size}" for level, size in caches.items()))
     if memory:
         parts.append(f"{memory:.1f} GiB of memory")
-    return Finding(
-        "processor", "; ".join(parts), data={"cores": cores, "caches": caches, "memory_gib": memory}
-    )
+    return Finding("processor", "; ".join(parts), data={"cores": cores, "caches": caches, "memory_gib": memory})
 
 
 def native_kernels() -> Finding:
@@ -79,9 +77,7 @@ def native_kernels() -> Finding:
             "native kernels",
             f"none: {reason}",
             "optimizers run through torch's foreach operations: several passes over memory instead of one",
-            "unset FALLLINE_NATIVE"
-            if os.environ.get("FALLLINE_NATIVE") == "0"
-            else _after_semicolon(str(reason)),
+            "unset FALLLINE_NATIVE" if os.environ.get("FALLLINE_NATIVE") == "0" else _after_semicolon(str(reason)),
             {"in_use": None},
         )
     available = list(machine.instruction_sets())
@@ -110,9 +106,7 @@ def threads() -> Finding:
     value = f"{used} of {cores} cores (torch.get_num_threads)"
     data = {"threads": used, "cores": cores}
     if used > cores:
-        return Finding(
-            "threads", value, "threads take turns on the cores", f"torch.set_num_threads({cores})", data
-        )
+        return Finding("threads", value, "threads take turns on the cores", f"torch.set_num_threads({cores})", data)
     return Finding("threads", value, data=data)
 
 
@@ -165,9 +159,7 @@ def memory_bandwidth() -> Finding:
 def _elements(streams: int) -> int:
     """Four times the largest cache and at least 256 MB, but never more than a tenth of the memory."""
     units = {"K": 2**10, "M": 2**20, "G": 2**30}
-    sizes = [
-        int(s[:-1]) * units[s[-1]] for s in machine.caches().values() if s[-1:] in units and s[:-1].isdigit()
-    ]
+    sizes = [int(s[:-1]) * units[s[-1]] for s in machine.caches().values() if s[-1:] in units and s[:-1].isdigit()]
     wanted = max(2**28, 4 * max(sizes, default=0))
     return int(min(wanted, (machine.memory_gib() or 4.0) * 2**30 / 10)) // (4 * streams)
 
@@ -193,18 +185,14 @@ def cache() -> Finding:
     try:
         info = path.stat()
     except FileNotFoundError:
-        return Finding(
-            "cache directory", f"{path}: not there yet; made when a rule of yours is compiled", data=data
-        )
+        return Finding("cache directory", f"{path}: not there yet; made when a rule of yours is compiled", data=data)
     except OSError as error:
         return Finding("cache directory", f"{path}: {error.strerror}", cost, "set FALLLINE_CACHE_DIR", data)
     if not stat.S_ISDIR(info.st_mode):
         return Finding("cache directory", f"{path}: not a directory", cost, "set FALLLINE_CACHE_DIR", data)
     if info.st_uid != os.getuid():
         cost = "rules of your own are not compiled: what is in there could be anybody's code"
-        return Finding(
-            "cache directory", f"{path}: belongs to another user", cost, "set FALLLINE_CACHE_DIR", data
-        )
+        return Finding("cache directory", f"{path}: belongs to another user", cost, "set FALLLINE_CACHE_DIR", data)
     if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         cost = "rules of your own are not compiled: others could put code there"
         chosen = "FALLLINE_CACHE_DIR" in os.environ

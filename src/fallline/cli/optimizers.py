@@ -77,9 +77,7 @@ def show_table(console: Console, infos: Sequence[Info]) -> None:
         for info in infos:
             console.print(info.name, style="bold")
             console.print(_summary(info))
-            console.print(
-                f"{_pair(info.bytes_per_parameter)} bytes of state per parameter", end="\n\n", style="dim"
-            )
+            console.print(f"{_pair(info.bytes_per_parameter)} bytes of state per parameter", end="\n\n", style="dim")
     else:
         table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column("name", style="bold", no_wrap=True)
@@ -145,9 +143,7 @@ def _facts(info: Info) -> list[tuple[str, str]]:
     facts = [("defaults", ", ".join(f"{name}={value!r}" for name, value in info.defaults.items()))]
     kinds = [f"{name} ({info.states[name]})" for name in _states(info)]
     facts.append(("states", ", ".join(kinds) or "none"))
-    facts += [
-        (f"with {option}", f"{name} ({info.states[name]})") for name, option in info.optional_states.items()
-    ]
+    facts += [(f"with {option}", f"{name} ({info.states[name]})") for name, option in info.optional_states.items()]
     for name, size in info.bytes_per_parameter.items():
         moved = info.bytes_moved[name]
         facts.append((name, f"{size:.4g} bytes of state per parameter, {moved:.4g} bytes moved per step"))

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else, on stdout.")]
-Out = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE", help="Write the result there instead of stdout.")
-]
+Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the result there instead of stdout.")]
 
 PIPED_WIDTH = 10_000
 """Columns of text that goes to a file or a pipe: lines there are not broken, for grep."""
@@ -65,11 +63,7 @@ def render(show: Callable[[Console], None], width: int) -> str:
     from rich.console import Console
 
     text = io.StringIO()
-    show(
-        Console(
-            file=text, highlight=False, markup=False, width=width, force_terminal=False, color_system=None
-        )
-    )
+    show(Console(file=text, highlight=False, markup=False, width=width, force_terminal=False, color_system=None))
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 

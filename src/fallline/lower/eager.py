@@ -84,7 +84,13 @@ def store_results(
 ) -> None:
     """Writes the last pass's values: full-size ones through their formats, then small ones and scalars."""
     written = [*program.writes, *program.small_writes]
-    values = dict(zip(written, (_apart(program, item, n, r) for n, r in zip(written, results, strict=False)), strict=True))
+    values = dict(
+        zip(
+            written,
+            (_apart(program, item, n, r) for n, r in zip(written, results, strict=False)),
+            strict=True,
+        )
+    )
     for name in program.writes:
         value, operand = values[name], item.operand(program, name)
         if not isinstance(value, Tensor) or value.shape != item.shape:

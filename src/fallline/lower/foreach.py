@@ -33,9 +33,7 @@ def foreach_passes(
     for k, one in enumerate(source.passes):
         last = one is source.passes[-1]
         for (row, dtype, _), members in together.items():
-            loaded = [
-                known[i] | load_operands(program, one, items[i], grads[i], numbers.grad_factor) for i in members
-            ]
+            loaded = [known[i] | load_operands(program, one, items[i], grads[i], numbers.grad_factor) for i in members]
             taken = [[values[node.index] for values in loaded] for node in one.takes]
             results = one.function(*taken, *numbers.rows[row], dtype)
             for position, i in enumerate(members):

@@ -18,7 +18,17 @@ from torch import Tensor
 from fallline.rules.graph import Node, Space
 from fallline.rules.program import Program
 
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "eq": "==", "and": "&", "or": "|"}
+_INFIX = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "lt": "<",
+    "le": "<=",
+    "eq": "==",
+    "and": "&",
+    "or": "|",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,8 +187,10 @@ class _Writer:
 
     def foreach(self, node: Node, args: list[str], position: int) -> str | None:
         """The list form of the operation, in place where its first operand is not needed any more."""
-        if node.space != Space.FULL or node.op not in _FOREACH or any(
-            a.space != Space.FULL and not self.is_python(a) for a in node.args
+        if (
+            node.space != Space.FULL
+            or node.op not in _FOREACH
+            or any(a.space != Space.FULL and not self.is_python(a) for a in node.args)
         ):
             return None
         operands = list(zip(node.args, args, strict=True))
@@ -210,7 +222,22 @@ class _Writer:
 
 _FOREACH = {
     name: name
-    for name in ("add", "sub", "mul", "div", "neg", "abs", "sign", "sqrt", "rsqrt", "exp", "log", "tanh", "minimum", "maximum")
+    for name in (
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "neg",
+        "abs",
+        "sign",
+        "sqrt",
+        "rsqrt",
+        "exp",
+        "log",
+        "tanh",
+        "minimum",
+        "maximum",
+    )
     if hasattr(torch, f"_foreach_{name}")
 }
 

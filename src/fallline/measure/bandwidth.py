@@ -22,9 +22,7 @@ DISTANCES = (0, 64, 128, 256, 512, 1024, 2048)
 """Elements of each stream by which the prefetch is ahead; 0 leaves it to the hardware."""
 MAX_READS = 8
 MAX_WRITES = 6
-_STAGGER = (
-    65584  # elements; a power of two from stream to stream costs up to half the bandwidth: the same banks
-)
+_STAGGER = 65584  # elements; a power of two from stream to stream costs up to half the bandwidth: the same banks
 _SAMPLE_NS = 1_000_000  # a sample lasts at least this long, so that the clock and the call do not count
 
 

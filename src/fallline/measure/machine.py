@@ -63,9 +63,7 @@ def load_average() -> float | None:
 def openmp_runtimes() -> list[str]:
     """The OpenMP libraries loaded in this process; two of them mean two pools on the same cores."""
     try:
-        mapped = {
-            line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line
-        }
+        mapped = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line}
     except OSError:
         return []
     return sorted(path for path in mapped if Path(path).name.startswith(("libgomp", "libomp", "libiomp")))

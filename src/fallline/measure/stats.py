@@ -84,9 +84,7 @@ def in_words(times_longer: Estimate) -> str:
         return "not distinguishable"
     if times_longer.value > 1.0:
         return f"{times_longer.short('×')} faster"
-    inverse = Estimate(
-        1 / times_longer.value, 1 / times_longer.high, 1 / times_longer.low, times_longer.count
-    )
+    inverse = Estimate(1 / times_longer.value, 1 / times_longer.high, 1 / times_longer.low, times_longer.count)
     return f"{inverse.short('×')} slower"
 
 

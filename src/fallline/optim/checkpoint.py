@@ -30,9 +30,7 @@ def save(optimizer: RuleOptimizer) -> dict[str, Any]:
     for before in optimizer._optimizer_state_dict_pre_hooks.values():
         before(optimizer)
     numbers = {id(p): number for number, p in enumerate(optimizer._all_params())}
-    groups = [
-        {**group, "params": [numbers[id(p)] for p in group["params"]]} for group in optimizer.param_groups
-    ]
+    groups = [{**group, "params": [numbers[id(p)] for p in group["params"]]} for group in optimizer.param_groups]
     scalars = {STEP, *(n for n, s in optimizer.description.rule.states.items() if s.shape == "scalar")}
     states: dict[Any, Any] = {}
     everything: Mapping[Any, Any] = optimizer.state
@@ -63,9 +61,7 @@ def export_for_torch(optimizer: RuleOptimizer) -> dict[str, Any]:
     >>> torch.optim.AdamW([w]).load_state_dict(fallline.export_for_torch(opt))
     """
     if optimizer.description.torch_class is None:
-        raise ValueError(
-            f"torch.optim has no {optimizer.description.class_name}; use state_dict() to save it"
-        )
+        raise ValueError(f"torch.optim has no {optimizer.description.class_name}; use state_dict() to save it")
     saved = optimizer.state_dict()
     saved.pop(HEADER)
     states = optimizer.description.rule.states
@@ -78,9 +74,7 @@ def export_for_torch(optimizer: RuleOptimizer) -> dict[str, Any]:
             if state.shape == "scalar":
                 plain[name] = entry[name].to(torch.get_default_dtype())
             elif state.shape is None:
-                plain.update(
-                    fitted(name, state, entry, param, "float32", f"the state of parameter {number}") or {}
-                )
+                plain.update(fitted(name, state, entry, param, "float32", f"the state of parameter {number}") or {})
         saved["state"][number] = plain
     return saved
 
@@ -89,8 +83,7 @@ def load(optimizer: RuleOptimizer, state_dict: dict[str, Any]) -> None:
     """Loads a checkpoint of this optimizer or of torch's class of the same name."""
     if not isinstance(state_dict, Mapping):
         raise ValueError(
-            f"{type(optimizer).__name__} cannot load a {type(state_dict).__name__}; "
-            "pass what state_dict() returned"
+            f"{type(optimizer).__name__} cannot load a {type(state_dict).__name__}; pass what state_dict() returned"
         )
     saved: Any = dict(state_dict)
     for before in optimizer._optimizer_load_state_dict_pre_hooks.values():
@@ -142,9 +135,7 @@ def _check_origin(optimizer: RuleOptimizer, saved: Any) -> None:
     if header is None:
         return
     if not isinstance(header, Mapping) or not isinstance(header.get("version"), int):
-        raise ValueError(
-            f"the checkpoint's entry {HEADER!r} is {header!r}, which fallline did not write; remove it"
-        )
+        raise ValueError(f"the checkpoint's entry {HEADER!r} is {header!r}, which fallline did not write; remove it")
     if header["version"] > VERSION:
         raise ValueError(
             f"this checkpoint has format version {header['version']}, this fallline reads up to {VERSION}; "
@@ -170,9 +161,7 @@ def _matched(optimizer: RuleOptimizer, saved: Mapping[str, Any]) -> dict[int, Te
     params: dict[int, Tensor] = {}
     for i, (own, other) in enumerate(zip(mine, theirs, strict=True)):
         if not isinstance(other, Mapping) or not isinstance(other.get("params"), list):
-            raise ValueError(
-                f"group {i} of the checkpoint has no list 'params'; it was not saved by state_dict()"
-            )
+            raise ValueError(f"group {i} of the checkpoint has no list 'params'; it was not saved by state_dict()")
         if len(own["params"]) != len(other["params"]):
             raise ValueError(
                 f"group {i} of the checkpoint has {len(other['params'])} parameters, that of this optimizer "
@@ -252,10 +241,6 @@ def _number(value: Any, name: str, where: str) -> float:
     except (TypeError, ValueError, RuntimeError):
         number = math.nan
     if not math.isfinite(number):
-        shown = (
-            f"a tensor of shape {tuple(value.shape)}"
-            if isinstance(value, Tensor) and value.ndim
-            else repr(value)
-        )
+        shown = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) and value.ndim else repr(value)
         raise ValueError(f"{where}: {name} is {shown}; it should be a finite number")
     return number

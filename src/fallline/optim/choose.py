@@ -47,9 +47,7 @@ def choose_lowering(program: Program, item: Item, group: Mapping[str, Any]) -> C
 def check_possible(param: Tensor, group: Mapping[str, Any], name: str) -> None:
     """Raises if the group asks for a lowering that cannot step this parameter."""
     if wanted_lowering(group).startswith("native") and (obstacle := _obstacle(bare_item(param))):
-        raise ValueError(
-            f"fused=True is not possible for {name}: {obstacle}; use fused=None for the fastest that is"
-        )
+        raise ValueError(f"fused=True is not possible for {name}: {obstacle}; use fused=None for the fastest that is")
 
 
 def _obstacle(item: Item) -> str | None:
@@ -77,8 +75,7 @@ def _notice(reason: str) -> None:
     if reason not in _noticed:
         _noticed.add(reason)
         warnings.warn(
-            f"fallline runs without its native kernels, through foreach: {reason} "
-            "(`fallline doctor` says more)",
+            f"fallline runs without its native kernels, through foreach: {reason} (`fallline doctor` says more)",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -31,22 +31,15 @@ def check(bucket: Bucket, index: int, grad: Tensor | None) -> Tensor | None:
     grad = grad.detach()
     member = bucket.members[index]
     if is_distributed(grad):
-        raise TypeError(
-            f"the gradient of {member.name} is a DTensor; sharded gradients are not supported yet"
-        )
+        raise TypeError(f"the gradient of {member.name} is a DTensor; sharded gradients are not supported yet")
     if grad.layout != torch.strided:
-        raise TypeError(
-            f"the gradient of {member.name} has layout {grad.layout}; only dense ones are supported"
-        )
+        raise TypeError(f"the gradient of {member.name} has layout {grad.layout}; only dense ones are supported")
     if grad.device != member.param.device:
-        raise ValueError(
-            f"the gradient of {member.name} is on {grad.device}, the parameter on {member.param.device}"
-        )
+        raise ValueError(f"the gradient of {member.name} is on {grad.device}, the parameter on {member.param.device}")
     view = real_view(grad)
     if view.shape != member.item.shape:
         raise ValueError(
-            f"the gradient of {member.name} has shape {tuple(grad.shape)}, the parameter "
-            f"{tuple(member.param.shape)}"
+            f"the gradient of {member.name} has shape {tuple(grad.shape)}, the parameter {tuple(member.param.shape)}"
         )
     if not view.is_floating_point():
         raise TypeError(f"the gradient of {member.name} has dtype {grad.dtype}; it must be floating point")
@@ -95,9 +88,7 @@ def refuse_sparse(description: Description, group: Mapping[str, Any], name: str)
         )
 
 
-def check_sparse(
-    description: Description, groups: Sequence[Mapping[str, Any]], bucket: Bucket, index: int
-) -> Tensor:
+def check_sparse(description: Description, groups: Sequence[Mapping[str, Any]], bucket: Bucket, index: int) -> Tensor:
     """A sparse gradient of a rule that takes them."""
     member = bucket.members[index]
     refuse_sparse(description, groups[member.group], member.name)

@@ -25,9 +25,7 @@ def parameter_groups(
     named = list(model.named_parameters())
     if not named:
         raise ValueError(f"{type(model).__name__} has no parameters; pass a model that has some")
-    in_norms = {
-        id(p) for module in model.modules() if _is_norm(module) for p in module.parameters(recurse=False)
-    }
+    in_norms = {id(p) for module in model.modules() if _is_norm(module) for p in module.parameters(recurse=False)}
     depths = _depths([name for name, _ in named])
     deepest = max(depths.values())
     groups: dict[tuple[bool, int], dict[str, Any]] = {}

@@ -16,9 +16,7 @@ def overlaps_itself(tensor: Tensor) -> bool:
     if tensor.numel() == 0:
         return False
     span = 0
-    for stride, size in sorted(
-        (st, sz) for st, sz in zip(tensor.stride(), tensor.shape, strict=True) if sz > 1
-    ):
+    for stride, size in sorted((st, sz) for st, sz in zip(tensor.stride(), tensor.shape, strict=True) if sz > 1):
         if stride <= span:
             return _shares_addresses(tensor)
         span += stride * (size - 1)
@@ -77,9 +75,7 @@ def is_distributed(tensor: Tensor) -> bool:
 def check_parameter(tensor: Tensor, name: str) -> None:
     """Raises if no lowering could step this parameter correctly."""
     if is_distributed(tensor):
-        raise TypeError(
-            f"{name} is a DTensor; sharded parameters are not supported yet, pass its local tensor"
-        )
+        raise TypeError(f"{name} is a DTensor; sharded parameters are not supported yet, pass its local tensor")
     if not (tensor.is_floating_point() or tensor.is_complex()):
         raise TypeError(
             f"{name} has dtype {tensor.dtype}; only floating point and complex parameters can be optimized: "
@@ -89,8 +85,7 @@ def check_parameter(tensor: Tensor, name: str) -> None:
         raise TypeError(f"{name} has layout {tensor.layout}; only dense parameters can be optimized")
     if tensor.device.type == "cpu" and tensor.numel() and tensor.data_ptr() == 0:
         raise TypeError(
-            f"{name} is a {type(tensor).__name__} without memory of its own; "
-            "pass the tensors that hold its data"
+            f"{name} is a {type(tensor).__name__} without memory of its own; pass the tensors that hold its data"
         )
     if overlaps_itself(tensor):
         raise ValueError(
@@ -108,9 +103,7 @@ def refuse_repeated(group: dict[str, Any]) -> None:
     for index, entry in enumerate(params):
         param = entry[1] if isinstance(entry, tuple) and len(entry) == 2 else entry
         if id(param) in seen:
-            raise ValueError(
-                f"parameters {seen[id(param)]} and {index} of a group are the same tensor; pass it once"
-            )
+            raise ValueError(f"parameters {seen[id(param)]} and {index} of a group are the same tensor; pass it once")
         seen[id(param)] = index
 
 
@@ -119,6 +112,5 @@ def refuse_shared(tensors: Sequence[Tensor], names: Sequence[str]) -> None:
     if found := sharing_memory(tensors):
         first, second = (names[i] for i in found)
         raise ValueError(
-            f"{first} and {second} share memory, so they cannot be stepped at once; "
-            "pass one of them, or a .clone()"
+            f"{first} and {second} share memory, so they cannot be stepped at once; pass one of them, or a .clone()"
         )

@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fallline.averaging.wrapper import Averaging
 from fallline.rules.annotations import Range, positive
 
 _steps = Range("a whole number >= 5", lambda x: x >= 5 and x.is_integer())
@@ -40,7 +41,7 @@ class LrRangeResult:
     losses: list[float]
     """Of each batch, before the update at the rate beside it."""
     smoothed: list[float]
-    """Their means over ``window`` steps to either side: a running mean would lag, and name too large rates."""
+    """Their means over ``window`` steps to either side: a running mean lags, and names too large rates."""
     stopped: str
     """Why the sweep ended."""
     window: int
@@ -54,21 +55,17 @@ class LrRangeResult:
     def reason(self) -> str | None:
         """Why there is no suggestion; None if there is one."""
         if len(self.smoothed) < 3:
-            return (
-                "the loss was not finite" if not self.smoothed else "the loss diverged at once; lower lr_min"
-            )
+            return "too few losses"
         fall = self.smoothed[0] - self.smoothed[self.lowest]
         if fall <= 0:
             return "loss never fell"
         if fall < (needed := self._fall_of_noise()):
-            return (
-                f"loss fell by {fall:.2g}, noise between batches makes it fall by {needed:.2g}; enlarge them"
-            )
+            return f"loss fell by {fall:.2g}, noise between batches alone by up to {needed:.2g}"
         return None
 
     def _fall_of_noise(self) -> float:
-        """How far smoothed losses of nothing but noise fall in one sweep of fifty, by simulation; the same for
-        any number of steps.  The noise is seen in second differences, which a slope does not enter."""
+        """How far smoothed losses of nothing but noise fall in one sweep of fifty, by simulation; the
+        same for any number of steps.  The noise is seen in second differences: no slope enters those."""
         x = self.losses
         bends = [abs(x[i - 1] - 2 * x[i] + x[i + 1]) for i in range(1, len(x) - 1)]
         deviation = statistics.median(bends) / (0.6745 * math.sqrt(6))
@@ -121,9 +118,7 @@ class LrRangeResult:
             axes.semilogx(self.lrs, self.smoothed, label="smoothed")
             if self.steepest is not None:
                 axes.axvline(self.steepest, linestyle=":", label=f"steepest, {self.steepest:.2g}")
-                axes.axvline(
-                    self.tenth_of_lowest, linestyle="--", label=f"lowest / 10, {self.tenth_of_lowest:.2g}"
-                )
+                axes.axvline(self.tenth_of_lowest, linestyle="--", label=f"lowest / 10, {self.tenth_of_lowest:.2g}")
             axes.set(xlabel="learning rate", ylabel="loss")
             axes.legend()
             figure.savefig(path)
@@ -174,8 +169,9 @@ def lr_range_test(
     if lr_max <= lr_min:
         raise ValueError(f"lr_max must be > lr_min = {lr_min:g}, got {lr_max:g}")
     _steps.check("steps", steps)
-    window = steps // 20 if window is None else window
+    window = int(steps) // 20 if window is None else window
     _window.check("window", window)
+    steps, window = int(steps), int(window)
     _diverging.check("diverge", diverge)
     with _put_back(model, optimizer, data):
         ratios = _ratios(optimizer)
@@ -233,8 +229,6 @@ def _checked(model: Any, function: Any, optimizer: Any) -> torch.optim.Optimizer
         raise TypeError(f"loss_fn_or_step must be a loss or a function of (model, batch), got {function!r}")
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
-    from fallline.averaging.wrapper import Averaging
-
     if isinstance(optimizer, Averaging):
         # The sweep must not enter the average, and cannot begin from it.
         optimizer._refuse()
@@ -282,8 +276,7 @@ def _loss(model: nn.Module, function: Any, optimizer: torch.optim.Optimizer, bat
         loss = loss.detach()
     if not any(p.grad is not None for group in optimizer.param_groups for p in group["params"]):
         raise ValueError(
-            "the loss gives no parameter of the optimizer a gradient; "
-            "return it without detach(), or call backward()"
+            "the loss gives no parameter of the optimizer a gradient; return it without detach(), or call backward()"
         )
     return float(loss)
 

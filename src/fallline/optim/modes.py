@@ -1,7 +1,7 @@
 """Optimizers whose parameters hold other weights for evaluation than for training (Schedule-Free).
 
-A rule that has the entries ``train`` and ``eval`` has two modes.  Which one it is in stands in every group, so
-that checkpoints know what the weights saved with them are.
+A rule that has the entries ``train`` and ``eval`` has two modes.  Which one it is in stands in every group,
+so that checkpoints know what the weights saved with them are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def methods() -> dict[str, Callable[..., None]]:
         _switch(self, "train")
 
     def eval(self: RuleOptimizer) -> None:
-        """Puts the weights to evaluate and to keep, the average, into the parameters; ``train()`` goes back."""
+        """Puts the average, the weights to evaluate and to keep, into the parameters."""
         _switch(self, "eval")
 
     return {"train": train, "eval": eval}
@@ -43,8 +43,8 @@ def _switch(optimizer: RuleOptimizer, mode: str) -> None:
 def refuse_step(optimizer: RuleOptimizer) -> None:
     if not in_train_mode(optimizer):
         raise RuntimeError(
-            f"{type(optimizer).__name__} is in eval mode: its parameters are the averaged weights, which are not "
-            "the ones to train; call optimizer.train() before step()"
+            f"{type(optimizer).__name__} is in eval mode: its parameters are the averaged weights, not those to "
+            "train; call optimizer.train() before step()"
         )
 
 
@@ -54,8 +54,8 @@ def warn_of_saving(optimizer: RuleOptimizer) -> None:
     if not in_train_mode(optimizer) and not getattr(saved, "_warned_of_saving", False):
         saved._warned_of_saving = True
         warnings.warn(
-            f"this checkpoint of {type(optimizer).__name__} is in eval mode: it goes on only from the averaged "
-            "weights that the parameters hold now; to save one for training, call optimizer.train() before "
-            "saving the model and the optimizer",
+            f"this checkpoint of {type(optimizer).__name__} is in eval mode: it belongs to the averaged weights "
+            "that the parameters hold now; to save one to train on from, call optimizer.train() before saving "
+            "the model and the optimizer",
             stacklevel=3,
         )

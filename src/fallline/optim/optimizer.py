@@ -129,7 +129,9 @@ class RuleOptimizer(torch.optim.Optimizer):
     def _check_group(self, group: Mapping[str, Any]) -> None:
         description = self.description
         check_options(group)
-        description.check({name: group[name] for name in description.defaults if name in group and name not in GROUP_OPTIONS})
+        description.check(
+            {name: group[name] for name in description.defaults if name in group and name not in GROUP_OPTIONS}
+        )
         check_fixed(group, description)
         check_cautious(group, description)
 
@@ -265,7 +267,9 @@ class RuleOptimizer(torch.optim.Optimizer):
             choice = choose_lowering(program, member.item, group)
             buckets.setdefault((program, choice, group["maximize"]), []).append(member)
         self._plan = Plan(
-            buckets=[Bucket(program, choice, maximize, found) for (program, choice, maximize), found in buckets.items()],
+            buckets=[
+                Bucket(program, choice, maximize, found) for (program, choice, maximize), found in buckets.items()
+            ],
             params=[m.param for m in members],
             everyone=everyone,
             pointers=[m.param.data_ptr() for m in members],
@@ -376,7 +380,13 @@ class RuleOptimizer(torch.optim.Optimizer):
                 checked = []
                 for i, grad in enumerate(grads):
                     if grad is not None and grad.is_sparse:
-                        sparse.append((bucket, i, gradients.check_sparse(self.description, self.param_groups, bucket, i)))
+                        sparse.append(
+                            (
+                                bucket,
+                                i,
+                                gradients.check_sparse(self.description, self.param_groups, bucket, i),
+                            )
+                        )
                         grad = None
                     checked.append(gradients.check(bucket, i, grad))
                 bucket.bind(checked)

@@ -53,9 +53,7 @@ def check_fixed(group: Mapping[str, Any], description: Description) -> None:
         if group.get(name, value) != value:
             other = next((d.class_name for d in descriptions() if name in d.defaults), None)
             remedy = f"use fallline.{other}" if other else f"use {name}={value!r}"
-            raise ValueError(
-                f"{name}={group[name]!r} is not possible with {description.class_name}; {remedy}"
-            )
+            raise ValueError(f"{name}={group[name]!r} is not possible with {description.class_name}; {remedy}")
 
 
 def check_cautious(group: Mapping[str, Any], description: Description) -> None:
@@ -83,9 +81,7 @@ def check_options(group: Mapping[str, Any]) -> None:
             raise TypeError(f"{name} must be True or False, got {group[name]!r}")
     for name in ("foreach", "fused"):
         if group[name] not in (None, True, False):
-            raise TypeError(
-                f"{name} must be True, False or None (the fastest that is correct), got {group[name]!r}"
-            )
+            raise TypeError(f"{name} must be True, False or None (the fastest that is correct), got {group[name]!r}")
     if not isinstance(group["rounding_seed"], int):
         raise TypeError(f"rounding_seed must be an integer, got {group['rounding_seed']!r}")
     if group["state_dtype"] not in STATE_DTYPES:
@@ -94,18 +90,12 @@ def check_options(group: Mapping[str, Any]) -> None:
     if group["compiled"] and (group["fused"] or group["foreach"]):
         raise ValueError("compiled=True is a lowering of its own; leave foreach and fused unset")
     if group["stochastic_rounding"] and group["master_weights"]:
-        raise ValueError(
-            "stochastic_rounding and master_weights both keep small updates of 16-bit weights; choose one"
-        )
+        raise ValueError("stochastic_rounding and master_weights both keep small updates of 16-bit weights; choose one")
     for name in ("capturable", "differentiable"):
         if group[name]:
             raise ValueError(
                 f"{name}=True is not supported: "
-                + (
-                    "CUDA graphs need device-side step counters"
-                    if name == "capturable"
-                    else "steps are not recorded"
-                )
+                + ("CUDA graphs need device-side step counters" if name == "capturable" else "steps are not recorded")
                 + f"; use {name}=False"
             )
 

@@ -27,9 +27,7 @@ def class_of(described: Description, module: str) -> type[RuleOptimizer]:
     options = {**GROUP_OPTIONS, **OPTIMIZER_OPTIONS}
     for name, default in described.defaults.items():
         if name not in options:
-            parameters.append(
-                inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
-            )
+            parameters.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
     for name, default in options.items():
         shown = described.defaults.get(name, default)
         parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=shown))
@@ -81,9 +79,7 @@ def optimizer(rule: Rule, class_name: str | None = None, /, **defaults: Any) -> 
     if not isinstance(rule, Rule):
         raise TypeError(f"fallline.optimizer needs a function decorated with @rule, got {rule!r}")
     name = class_name or "".join(part.capitalize() for part in rule.name.split("_"))
-    described = describe(
-        rule, name, doc=rule.function.__doc__ or f"The optimizer of the rule {rule.name}.", **defaults
-    )
+    described = describe(rule, name, doc=rule.function.__doc__ or f"The optimizer of the rule {rule.name}.", **defaults)
     return class_of(described, rule.function.__module__)
 
 
@@ -122,9 +118,7 @@ def create(name: str, model_or_params: Any, **options: Any) -> RuleOptimizer:
         layer_lr_decay = options.pop("layer_lr_decay", None)
         lr = options.get("lr", described.defaults.get("lr"))
         decays = bool(options.get("weight_decay", described.defaults.get("weight_decay", 0.0)))
-        return made(
-            parameter_groups(model_or_params, decays=decays, lr=lr, layer_lr_decay=layer_lr_decay), **options
-        )
+        return made(parameter_groups(model_or_params, decays=decays, lr=lr, layer_lr_decay=layer_lr_decay), **options)
     if "layer_lr_decay" in options:
         raise ValueError("layer_lr_decay needs a model: parameters alone do not say which layer they are of")
     return made(model_or_params, **options)
@@ -163,8 +157,7 @@ class Info:
         lines.append("states: " + (", ".join(f"{k} ({v})" for k, v in self.states.items()) or "none"))
         for dtype, size in self.bytes_per_parameter.items():
             lines.append(
-                f"{dtype}: {size:.4g} bytes of state per parameter, "
-                f"{self.bytes_moved[dtype]:.4g} moved per step"
+                f"{dtype}: {size:.4g} bytes of state per parameter, {self.bytes_moved[dtype]:.4g} moved per step"
             )
         if self.stays_float32:
             lines.append("always float32: " + ", ".join(self.stays_float32))
@@ -189,9 +182,7 @@ def info(name: str) -> Info:
 
     described = find(name)
     rule = described.rule
-    trace = rule.trace_for(
-        described.expand({n: v for n, v in described.defaults.items() if n not in GROUP_OPTIONS}), 2
-    )
+    trace = rule.trace_for(described.expand({n: v for n, v in described.defaults.items() if n not in GROUP_OPTIONS}), 2)
     program = rule.program(trace)
     full = {n: s for n, s in program.states.items() if s.shape is None}
     formats = STATE_DTYPES if any(s.low_bit for s in rule.states.values()) else STATE_DTYPES[:1]
@@ -208,9 +199,7 @@ def info(name: str) -> Info:
         read: float = 0.0
         for k in range(len(program.reductions) + 1):
             names = {n.attr for n in program.pass_nodes(k) if n.op == "operand"}
-            read += sum(
-                per_state.get(n, 4.0) for n in names if n in per_state or n in (program.param, program.grad)
-            )
+            read += sum(per_state.get(n, 4.0) for n in names if n in per_state or n in (program.param, program.grad))
         moved[dtype] = read + sum(per_state.get(n, 4.0) for n in program.writes)
     return Info(
         name=described.name,

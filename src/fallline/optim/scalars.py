@@ -59,7 +59,8 @@ class GroupClasses:
         values = dict(zip(self.names, key, strict=False))
         self.description.check({name: values[name] for name in self.hypers})
         expanded = self.description.expand(values)
-        expanded.update((name, note.number(expanded[name])) for name, note in self.description.rule.hypers.items())
+        for name, note in self.description.rule.hypers.items():
+            expanded[name] = note.number(expanded[name])
         if self.by_group:
             expanded[STEP] += 1
         return expanded
@@ -85,8 +86,8 @@ class GroupClasses:
         rates = sorted({float(group["lr"]) for group in groups})
         if len(rates) > 1 and (len(rates) > 2 or rates[0] != 0.0):
             raise ValueError(
-                f"{self.description.class_name} needs the same lr in all groups (or 0 in groups that rest), got "
-                f"{' and '.join(f'{rate:g}' for rate in rates)}"
+                f"{self.description.class_name} needs the same lr in all groups, or 0 in groups that rest, "
+                f"got {' and '.join(f'{rate:g}' for rate in rates)}"
             )
         return rates[-1]
 
@@ -193,7 +194,10 @@ class Rows:
         return [
             {
                 operand.slot: rounding_key(
-                    self.groups[g]["rounding_seed"], int(self.steps[item.number]) + 1, item.number, operand.slot
+                    self.groups[g]["rounding_seed"],
+                    int(self.steps[item.number]) + 1,
+                    item.number,
+                    operand.slot,
                 )
                 for operand in item.operands
                 if operand.stochastic

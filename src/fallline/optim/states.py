@@ -116,12 +116,7 @@ def computing_dtype(param: Tensor) -> torch.dtype:
 def state_format(state: State, state_dtype: str, param: Tensor) -> BlockFormat | torch.dtype:
     """How a full-size state of this parameter is stored."""
     dtype = computing_dtype(param)
-    if (
-        state.shape is not None
-        or state.kind == "weights"
-        or dtype == torch.float64
-        or state_dtype == "float32"
-    ):
+    if state.shape is not None or state.kind == "weights" or dtype == torch.float64 or state_dtype == "float32":
         return dtype
     if state_dtype == "bfloat16":
         return torch.bfloat16
@@ -183,9 +178,7 @@ def fitted(
     stored = stored_format(name, state, entry)
     if stored is None:
         if scale_key(name) in entry:
-            raise ValueError(
-                f"{where} has {scale_key(name)!r}, but no codes that it belongs to; remove it or add them"
-            )
+            raise ValueError(f"{where} has {scale_key(name)!r}, but no codes that it belongs to; remove it or add them")
         if entry.get(name) is None:
             return None
         value = _dense(name, entry[name], param.shape, param.is_complex(), where).to(param.device)

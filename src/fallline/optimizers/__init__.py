@@ -68,7 +68,7 @@ def descriptions() -> list[Description]:
 
 
 def builtin_programs() -> Iterator[Program]:
-    """Every specialisation that the native library should contain; the rest is compiled when it is first used."""
+    """Every specialisation that the native library should contain; others are compiled when first used."""
     users: dict[str, list[Description]] = {}
     for described in descriptions():
         users.setdefault(described.rule.name, []).append(described)
@@ -86,7 +86,7 @@ MOST_COMBINATIONS = 8
 
 
 def _is_prebuilt(trace: Trace, users: Sequence[Description]) -> bool:
-    """All of a rule with few combinations of static arguments; of others, what is one switch from a default."""
+    """All of a rule with few combinations; of others, what is one switch from a default."""
     rule = users[0].rule
     free = rule.free_statics
     if math.prod(len(rule.statics[name].choices) for name in free) <= MOST_COMBINATIONS:

@@ -1,8 +1,9 @@
 """Adafactor: Adam's second moment of a matrix from one mean per row and one per column.
 
 For models whose optimizer must fit in little memory: a matrix of n × m weights has n + m numbers of state.
-The step is relative to the size of the weights and its root mean square is clipped, so that it does without a
-first moment.  Tensors of 0 or 1 axes keep a full second moment; of more than 2, the last two axes are factored.
+The step is relative to the size of the weights and its root mean square is clipped, so that it does without
+a first moment.  Tensors of 0 or 1 axes keep a full second moment; of more than 2, the last two axes are
+factored.
 
 .. math::
     r &\\leftarrow \\beta_t r + (1-\\beta_t)\\,\\mathrm{mean}_{col}(g^2), \\quad
@@ -13,9 +14,9 @@ first moment.  Tensors of 0 or 1 axes keep a full second moment; of more than 2,
 
 The two forms in use, by ``variant``:
 
-    "torch": ρ_t = min(lr, 1/√t); √(rc/mean r) is at least ε₁ and mean r too; the decay is αλθ with the plain lr.
+    "torch": ρ_t = min(lr, 1/√t); √(rc/mean r) and mean r are at least ε₁; the decay is αλθ with the plain lr.
     "hf" (transformers): ρ_t = min(0.01, 1/√t) if ``relative_step``, else lr; ε₁ is added to g²; the decay is
-    ρ_t·max(ε₂, RMS θ)·λθ; optionally a first moment of the step itself.
+        ρ_t·max(ε₂, RMS θ)·λθ; optionally a first moment of the step itself.
 
 Arguments:
     lr: learning rate; None with ``relative_step``.
@@ -133,8 +134,8 @@ Adafactor = describe(
     variants={"hf": dict(lr=None, eps=(1e-30, 1e-3), relative_step=True)},
     sources=("torch/optim/_adafactor.py", "huggingface/transformers optimization.py (variant hf)"),
     deviations=(
-        "everything is computed in float32 at least; torch computes 16-bit parameters in their own dtype, with its "
-        "machine epsilon as ε₁",
+        "everything is computed in float32 at least; torch computes 16-bit parameters in their own "
+        "dtype, with its machine epsilon as ε₁",
         "variant hf has the argument names, state names and state shapes of variant torch, and stores no RMS",
     ),
     torch_class="Adafactor",
@@ -143,7 +144,8 @@ Adafactor = describe(
             lambda variant, beta1, scale_parameter, relative_step, warmup_init: (
                 variant == "hf" or (beta1 is None and scale_parameter and not relative_step and not warmup_init)
             ),
-            'beta1, scale_parameter=False, relative_step and warmup_init need variant="hf"; torch\'s form has none of them',
+            'beta1, scale_parameter=False, relative_step and warmup_init need variant="hf"; torch\'s '
+            "form has none of them",
         ),
         Requirement(lambda variant, d: variant == "hf" or d >= 1, 'd must be >= 1 with variant="torch"'),
         Requirement(

@@ -1,10 +1,10 @@
 """AdamP: Adam that takes the radial part out of the steps of scale-invariant weights.
 
-Weights in front of a normalisation only have a direction; momentum makes their norm grow, which shrinks their
-effective learning rate.  Where gradients are orthogonal to the weights, as they are there, AdamP projects the
-update onto the tangent and decays less.  Use it in place of Adam for networks with normalisations, with the
-same settings.  Each tensor is tested at every step, by its rows and then as a whole; tensors of fewer than two
-axes are not tested.
+Weights in front of a normalisation only have a direction; momentum makes their norm grow, which shrinks
+their effective learning rate.  Where gradients are orthogonal to the weights, as they are there, AdamP
+projects the update onto the tangent and decays less.  Use it in place of Adam for networks with
+normalisations, with the same settings.  Each tensor is tested at every step, by its rows and then as a
+whole; tensors of fewer than two axes are not tested.
 
 .. math::
     m &\\leftarrow \\beta_1 m + (1-\\beta_1) g, \\qquad v \\leftarrow \\beta_2 v + (1-\\beta_2) g^2, \\qquad
@@ -41,11 +41,24 @@ References:
 
 # mypy: disable-error-code=no-untyped-def
 from fallline.optimizers.describe import describe
-from fallline.rules import abs, direction, dot, max, maximum, nonneg, nonnegative, rule, sqrt, static, sum, where
+from fallline.rules import (
+    abs,
+    direction,
+    dot,
+    max,
+    maximum,
+    nonneg,
+    nonnegative,
+    rule,
+    sqrt,
+    static,
+    sum,
+    where,
+)
 
 
 def radial(p, g, u, *, eps, delta, lead_length, numel):
-    """How much of ``p`` to take out of ``u`` (0 if the gradient is not orthogonal to the weights), and whether any.
+    """How much of ``p`` to take out of ``u``, and whether any: none if ``g`` is not orthogonal to ``p``.
 
     The sums of the whole tensor are made of those of its rows: one pass has all of them.
     """

@@ -37,7 +37,18 @@ References:
 import math
 
 from fallline.optimizers.describe import describe
-from fallline.rules import direction, maximum, minimum, nonneg, nonnegative, optional, rule, sqrt, static, where
+from fallline.rules import (
+    direction,
+    maximum,
+    minimum,
+    nonneg,
+    nonnegative,
+    optional,
+    rule,
+    sqrt,
+    static,
+    where,
+)
 
 NEVER = -1.0
 

@@ -1,14 +1,15 @@
-"""Amos: an Adam-like optimizer that sets its own decay of learning rate and weights, with a few numbers of state.
+"""Amos: decays learning rate and weights by itself, with two numbers of state per tensor.
 
-For pre-training: give it the expected size η of a tensor's weights and the learning rate ξ, about 1/√N for N
-batches in an epoch of data, and no schedule but a warm-up.  Second moments are means over whole tensors, so the
-states are two numbers per tensor, and the decay b grows with what has been learned.
+For pre-training: give it the expected size η of a tensor's weights and the learning rate ξ, about 1/√N for
+N batches in an epoch of data, and no schedule but a warm-up.  Second moments are means over whole tensors,
+so the states are two numbers per tensor, and the decay b grows with what has been learned.
 
 .. math::
     G &= \\mathrm{mean}(g^2), \\qquad v \\leftarrow \\beta v + (1-\\beta) G, \\qquad
     r = \\frac{1-\\beta^t}{\\max(v, \\varepsilon)}, \\qquad
     \\gamma = \\frac{\\xi^2 r G}{\\sqrt{1 + c\\sqrt{\\xi}\\,b}} \\\\
-    \\Delta &= \\frac{-(\\gamma/2 + l)\\,\\theta - \\xi\\eta\\sqrt{r}\\,g}{1 + d\\sqrt{\\xi\\eta}\\,b}, \\qquad
+    \\Delta &= \\frac{-(\\gamma/2 + l)\\,\\theta - \\xi\\eta\\sqrt{r}\\,g}
+        {1 + d\\sqrt{\\xi\\eta}\\,b}, \\qquad
     b \\leftarrow b + \\gamma(1+b), \\qquad \\theta \\leftarrow \\theta + \\Delta
 
 Arguments:
@@ -21,8 +22,8 @@ Arguments:
     extra_l2: l, further decay.
     c_coef, d_coef: c and d.
     epsilon: ε.
-    reduce: over what v, b and the mean of g² run: "tensor"; "rows" (the last axis, for embeddings: a number per
-        row); "none" (a number per element).
+    reduce: over what v, b and the mean of g² run: "tensor"; "rows" (the last axis, for embeddings: a number
+        per row); "none" (a number per element).
 
 Example:
     >>> import torch, fallline
@@ -124,9 +125,9 @@ Amos = describe(
     reduce="tensor",
     sources=("google-research/jestimator amos.py",),
     deviations=(
-        "eta is a number per group or follows from the shape; the source asks a function of name and shape for it",
-        "the shape of v and b is chosen per group (reduce); the source takes any shape that broadcasts, and none "
-        "(our \"none\") if not told",
-        "lr has a default, 1e-3; the source asks for it, or for a schedule, evaluated at t from 1: use an LRScheduler",
+        "eta is a number per group or follows from the shape; the source asks a function of name and shape",
+        "the shape of v and b is chosen per group (reduce); the source takes any shape that broadcasts, "
+        "and the parameter's own if not told",
+        "lr has a default, 1e-3; the source asks for it, or for a schedule, evaluated at t from 1",
     ),
 )

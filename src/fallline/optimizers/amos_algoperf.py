@@ -1,13 +1,13 @@
 """Amos as revised for AlgoPerf: learning rate and decay of every tensor follow from the length of training.
 
-Give it the number of steps in which to converge, through ``amos_lr``, and the expected size η of each tensor's
-weights; it needs no schedule but a short warm-up.  ``style="adam"`` keeps Adam's two moments, ``style="reduced"``
-a mean of the updates and a second moment per tensor.  Gradients are clipped by their global norm, and element by
-element where they exceed what the second moment has seen.
+Give it the number of steps in which to converge, through ``amos_lr``, and the expected size η of each
+tensor's weights; it needs no schedule but a short warm-up.  ``style="adam"`` keeps Adam's two moments,
+``style="reduced"`` a mean of the updates and a second moment per tensor.  Gradients are clipped by their
+global norm, and element by element where they exceed what the second moment has seen.
 
 .. math::
-    \\rho &= \\max\\left(1, \\frac{g^2 (1-\\beta_2)}{\\hat v_{t-1}}\\right), \\quad g \\leftarrow g/\\sqrt{\\rho},
-    \\qquad \\text{adam: } u = \\frac{m}{\\sqrt{\\hat v}}, \\;
+    \\rho &= \\max\\left(1, \\frac{g^2 (1-\\beta_2)}{\\hat v_{t-1}}\\right), \\quad
+    g \\leftarrow g/\\sqrt{\\rho}, \\qquad \\text{adam: } u = \\frac{m}{\\sqrt{\\hat v}}, \\;
     G = \\frac{1+\\beta_1}{1-\\beta_1} \\frac{\\overline{m^2}}{\\overline{\\hat v}}, \\quad
     \\text{reduced: } u = \\frac{g}{\\sqrt{\\hat v}}, \\; G = \\frac{\\overline{g^2}}{\\hat v} \\\\
     s &= \\sqrt{1+b}, \\quad X = \\frac{\\xi^2}{\\max(G, s)} \\;\\text{(reduced: } \\xi^2/s), \\quad
@@ -16,8 +16,9 @@ element where they exceed what the second moment has seen.
     \\Delta = \\frac{-\\frac12 X (G p/q + l)\\,\\theta - \\eta\\xi u}{1+\\eta s R B}, \\quad
     b \\leftarrow b + X\\left(\\frac{G}{\\sqrt k}+b\\right)
 
-with G replaced by 1 in the last formula for "reduced", where also Δ is replaced by its mean (β₁).  An overbar is
-the mean over a tensor of k elements (or over its rows), and τ = q ln(√k (1+q)²) with q = √(1 − 1/√k).
+with G replaced by 1 in the last formula for "reduced", where also Δ is replaced by its mean (β₁).  An
+overbar is the mean over a tensor of k elements (or over its rows), and τ = q ln(√k (1+q)²) with q = √(1 −
+1/√k).
 
 Arguments:
     lr: ξ; ``fallline.amos_lr(params, steps, warmup)`` computes it from the length of training.
@@ -77,9 +78,12 @@ TINY = 2.0**-126
 
 
 def amos_lr(params: Iterable[Any], steps: int, warmup: float = 0.02, converge: float = 0.75) -> float:
-    """The learning rate ξ with which AmosAlgoPerf converges in the fraction ``converge`` of ``steps``, of which the
-    fraction ``warmup`` warms up: ξ² = 2 (τ(√k) + √2 − 1) / (converge · (steps − ⅔ warm-up steps)), with k the size
-    of the largest tensor.  A tensor in a group with ``reduce="rows"`` counts as one of its rows: pass its first row.
+    """The learning rate ξ with which AmosAlgoPerf converges in the fraction ``converge`` of ``steps``, if the
+    fraction ``warmup`` of them warms up:
+
+        ξ² = 2 (τ(√k) + √2 − 1) / (converge · steps · (1 − ⅔ warmup)), with k the size of the largest tensor.
+
+    A tensor in a group with ``reduce="rows"`` counts as one of its rows: pass its first row.
     """
     largest = max((p.numel() for p in params), default=1)
     root = math.sqrt(max(largest, 1))
@@ -171,8 +175,8 @@ AmosAlgoPerf = describe(
     sources=("mlcommons/submissions_algorithms amos/submission.py (AlgoPerf v0.5)",),
     deviations=(
         "v is a mean, (1−β₂) times the source's sum",
-        "eta is a number per group or follows from the shape, and reduce is chosen per group; the source asks "
-        "functions of a parameter's kind for them",
+        "eta is a number per group or follows from the shape, and reduce is chosen per group; the source has "
+        "tables of both by a parameter's kind",
         "no mean over two of three axes, which the source takes for attention's heads",
         "with style reduced, β₁ = 0 keeps a mean of the updates too, which then is the last update",
     ),

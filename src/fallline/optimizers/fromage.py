@@ -14,7 +14,8 @@ with the norms of the whole tensor.  If one of them is 0, the step is αg.
 
 Arguments:
     lr: learning rate α.
-    p_bound: B, the largest norm of a tensor relative to the one it had at its first step; None does not bound.
+    p_bound: B, the largest norm of a tensor relative to the one it had at its first step; None does not
+        bound.
 
 Example:
     >>> import torch, fallline
@@ -32,7 +33,7 @@ References:
 
 # mypy: disable-error-code=no-untyped-def
 from fallline.optimizers.describe import describe
-from fallline.rules import direction, dot, maximum, minimum, optional, positive, rule, scalar, sqrt, static, where
+from fallline.rules import direction, dot, maximum, optional, positive, rule, scalar, sqrt, static, where
 
 
 @rule(derive={"bounded": lambda p_bound: p_bound is not None})
@@ -58,5 +59,5 @@ Fromage = describe(
     lr=1e-2,
     p_bound=None,
     sources=("the paper, arXiv 2002.03432",),
-    deviations=("the bound starts from the norm at a tensor's first step, not at the optimizer's construction",),
+    deviations=("the bound starts from the norm at a tensor's first step, not when the optimizer is made",),
 )

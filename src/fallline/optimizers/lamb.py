@@ -1,7 +1,8 @@
 """LAMB: Adam whose step in each tensor is as long as its weights ask for.
 
-For very large batches, where one learning rate does not suit all layers: the direction of AdamW is scaled by
-the ratio of the weights' norm to its own, tensor by tensor.  Gradients are first clipped by their global norm.
+For very large batches, where one learning rate does not suit all layers: the direction of AdamW is scaled
+by the ratio of the weights' norm to its own, tensor by tensor.  Gradients are first clipped by their global
+norm.
 
 .. math::
     g &\\leftarrow g / \\max(1, \\|g\\|_{all} / G), \\qquad
@@ -35,7 +36,8 @@ Example:
     [2.6464, -3.6464]
 
 References:
-    You et al. 2020, Large batch optimization for deep learning: training BERT in 76 minutes (arXiv 1904.00962).
+    You et al. 2020, Large batch optimization for deep learning: training BERT in 76 minutes
+    (arXiv 1904.00962).
 """
 
 # mypy: disable-error-code=no-untyped-def
@@ -57,7 +59,11 @@ from fallline.rules import (
 )
 
 
-@rule(betas=("beta1", "beta2"), counts="group", derive={"clips": lambda max_grad_norm: max_grad_norm is not None})
+@rule(
+    betas=("beta1", "beta2"),
+    counts="group",
+    derive={"clips": lambda max_grad_norm: max_grad_norm is not None},
+)
 def lamb(
     p, g, exp_avg, exp_avg_sq: nonneg, *,
     lr, beta1, beta2, eps, weight_decay, bias_correction: switch, grad_averaging: switch,

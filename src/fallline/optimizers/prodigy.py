@@ -1,8 +1,8 @@
 """Prodigy: Adam that finds its own learning rate, from how far the weights have come.
 
-Leave ``lr`` at 1 and use a schedule (cosine, without warm-up or with ``safeguard_warmup``) that multiplies it.
-The estimate d of the distance to the solution, which scales the steps, starts tiny and grows within the first
-hundreds of steps.  Weight decay is AdamW's.
+Leave ``lr`` at 1 and use a schedule (cosine, without warm-up or with ``safeguard_warmup``) that multiplies
+it.  The estimate d of the distance to the solution, which scales the steps, starts tiny and grows within
+the first hundreds of steps.  Weight decay is AdamW's.
 
 .. math::
     D &= d\\,\\alpha, \\qquad
@@ -10,7 +10,8 @@ hundreds of steps.  Weight decay is AdamW's.
     s \\leftarrow \\beta_3 s + \\frac{d}{d_0} D g \\\\
     m &\\leftarrow \\beta_1 m + (1-\\beta_1) d g, \\qquad v \\leftarrow \\beta_2 v + (1-\\beta_2) d^2 g^2 \\\\
     \\hat d &= c\\,n / \\textstyle\\sum |s|, \\qquad d_{max} \\leftarrow \\max(d_{max}, \\hat d), \\qquad
-    d \\leftarrow \\min(d_{max}, \\kappa d) \\quad (d \\leftarrow \\max(d, \\hat d) \\text{ first, while } d = d_0) \\\\
+    d \\leftarrow \\min(d_{max}, \\kappa d) \\quad
+    (d \\leftarrow \\max(d, \\hat d) \\text{ first, while } d = d_0) \\\\
     \\theta &\\leftarrow (1 - \\lambda D)\\,\\theta - D\\,\\frac{m}{\\sqrt{v} + d\\,\\varepsilon}
 
 The sums run over all parameters; D has the old d, ε the new one.  If all s are 0, nothing is updated.
@@ -128,8 +129,8 @@ Prodigy = describe(
     sources=("konstmish/prodigy prodigyopt/prodigy.py",),
     deviations=(
         "slice_p is 1: sums run over all elements",
-        "a group with lr 0 only decays, by the rate of the others; the source goes on with the momentum it has, "
-        "and with β₁ = 0 takes a step of its gradient",
-        "groups must agree on what acts on all of them (betas, d0, …); the source reads it from the first group",
+        "a group with lr 0 only decays, by the rate of the others; the source goes on with the momentum "
+        "that it has, and with β₁ = 0 takes a step of its gradient",
+        "groups must agree on what acts on all of them (betas, d0, …); the source reads the first group's",
     ),
 )

@@ -1,20 +1,22 @@
-"""Schedule-Free AdamW: AdamW that needs no learning-rate schedule, because it evaluates an average of its weights.
+"""Schedule-Free AdamW: AdamW that needs no learning-rate schedule, because it evaluates an average of its
+weights.
 
-Use it where the length of training is not known beforehand, with a learning rate 1 to 10 times AdamW's and a
-warm-up.  Gradients are taken at y, a point between the iterate z of plain Adam without momentum and the running
-average x.  The parameters are y while training; ``eval()`` makes them x, the weights to evaluate and to keep,
-and ``train()`` goes back.  Stepping in eval mode raises.  Running statistics of batch normalisation belong to y:
-recompute them on some batches after ``eval()``.
+Use it where the length of training is not known beforehand, with a learning rate 1 to 10 times AdamW's and
+a warm-up.  Gradients are taken at y, a point between the iterate z of plain Adam without momentum and the
+running average x.  The parameters are y while training; ``eval()`` makes them x, the weights to evaluate
+and to keep, and ``train()`` goes back.  Stepping in eval mode raises.  Running statistics of batch
+normalisation belong to y: recompute them on some batches after ``eval()``.
 
 .. math::
     v &\\leftarrow \\beta_2 v + (1-\\beta_2) g^2, \\qquad
     \\hat g = \\frac{g}{\\sqrt{v/(1-\\beta_2^t)} + \\varepsilon} + \\lambda y, \\qquad
     c = \\frac{t^r \\max(\\alpha)^p}{\\sum_{i \\le t} i^r \\max(\\alpha)^p} \\\\
-    z &\\leftarrow z - \\alpha_t \\hat g, \\qquad x \\leftarrow (1-c)\\,x + c z, \\qquad y = (1-\\beta_1) z + \\beta_1 x
+    z &\\leftarrow z - \\alpha_t \\hat g, \\qquad x \\leftarrow (1-c)\\,x + c z, \\qquad
+    y = (1-\\beta_1) z + \\beta_1 x
 
-Only y, z and v are stored.  The step t is counted per group.  ``variant="algoperf"`` is the form of AlgoPerf's
-first entry: there ε is not corrected for the start of v, α_t is at least ε, and the decay is taken at x, with the
-factor α_t √(1−β₂ᵗ) λ.
+Only y, z and v are stored.  The step t is counted per group.  ``variant="algoperf"`` is the form of
+AlgoPerf's first entry: there ε is not corrected for the start of v, α_t is at least ε, and the decay is
+taken at x, with the factor α_t √(1−β₂ᵗ) λ.
 
 Arguments:
     lr: learning rate α.
@@ -127,13 +129,13 @@ ScheduleFreeAdamW = describe(
         )
     },
     sources=(
-        "facebookresearch/schedule_free schedulefree/adamw_schedulefree.py (inner_momentum: only in its repository)",
+        "facebookresearch/schedule_free schedulefree/adamw_schedulefree.py (inner_momentum: unreleased)",
         "mlcommons/submissions_algorithms schedule_free_adamw/submission.py (variant algoperf)",
     ),
     deviations=(
         "a new optimizer is in train mode; the source's has to be put there by train() before the first step",
         "the step of a group does not advance while none of its parameters has a gradient",
-        'variant algoperf keeps v in float32 (state_dtype="bfloat16" stores it in 16 bits, rounded stochastically); '
+        'variant algoperf keeps v in float32, or with state_dtype="bfloat16" rounds it stochastically; '
         "the source computes it in bfloat16",
     ),
 )

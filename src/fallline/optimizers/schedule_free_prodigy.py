@@ -1,9 +1,9 @@
 """Schedule-Free Prodigy: finds its own learning rate and needs no schedule.
 
-Prodigy's estimate of the distance to the solution scales the steps of the iterate z, whose running average x is
-what is evaluated.  The parameters are y, between the two, while training; ``eval()`` makes them x, and
-``train()`` goes back.  Stepping in eval mode raises.  Leave ``lr`` at 1, and warm up over some percent of the
-steps.
+Prodigy's estimate of the distance to the solution scales the steps of the iterate z, whose running average
+x is what is evaluated.  The parameters are y, between the two, while training; ``eval()`` makes them x, and
+``train()`` goes back.  Stepping in eval mode raises.  Leave ``lr`` at 1, and warm up over some percent of
+the steps.
 
 .. math::
     D &= d\\,\\alpha_t, \\qquad
@@ -121,10 +121,10 @@ ScheduleFreeProdigy = describe(
     alike=("betas", "warmup_steps", "r", "d0", "d_coef"),
     sources=("mlcommons/submissions_algorithms schedule_free_prodigy/submission.py (AlgoPerf v0.5)",),
     deviations=(
-        "the parameters are y between steps; the source keeps x there and moves to y around the closure, which it "
-        "calls twice",
-        'v and s are float32 (state_dtype="bfloat16" stores them in 16 bits, rounded stochastically) and so is θ₀; '
-        "the source keeps all three in bfloat16",
+        "the parameters are y between steps; the source keeps x there and moves to y around the closure, "
+        "which it calls twice",
+        'v, s and θ₀ are float32, or with state_dtype="bfloat16" v and s are rounded stochastically; the '
+        "source keeps all three in bfloat16",
         "warmup_steps is an argument; the source sets lr from outside, over 7.5 % of the steps",
         "a group with lr 0 stays as it is; the source steps it like the others",
     ),

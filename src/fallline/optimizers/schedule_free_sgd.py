@@ -1,9 +1,11 @@
-"""Schedule-Free SGD: SGD that needs no learning-rate schedule, because it evaluates an average of its weights.
+"""Schedule-Free SGD: SGD that needs no learning-rate schedule, because it evaluates an average of its
+weights.
 
-Gradients are taken at y, a point between the iterate z of plain SGD and the running average x.  The parameters
-are y while training; ``eval()`` makes them x, the weights to evaluate and to keep, and ``train()`` goes back.
-Stepping in eval mode raises.  Use a larger lr than SGD with momentum, and a warm-up of some hundreds of steps.
-Running statistics of batch normalisation belong to y: recompute them on some batches after ``eval()``.
+Gradients are taken at y, a point between the iterate z of plain SGD and the running average x.  The
+parameters are y while training; ``eval()`` makes them x, the weights to evaluate and to keep, and
+``train()`` goes back.  Stepping in eval mode raises.  Use a larger lr than SGD with momentum, and a warm-up
+of some hundreds of steps.  Running statistics of batch normalisation belong to y: recompute them on some
+batches after ``eval()``.
 
 .. math::
     z &\\leftarrow z - \\alpha_t (g + \\lambda y), \\qquad

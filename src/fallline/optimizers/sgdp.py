@@ -1,13 +1,14 @@
 """SGDP: momentum SGD that takes the radial part out of the steps of scale-invariant weights.
 
-What AdamP is to Adam: use it in place of SGD with momentum for networks with normalisations.  The test of each
-tensor and the projection are AdamP's.  Without Nesterov's form the projection is written back into the
+What AdamP is to Adam: use it in place of SGD with momentum for networks with normalisations.  The test of
+each tensor and the projection are AdamP's.  Without Nesterov's form the projection is written back into the
 momentum, as its authors do.
 
 .. math::
     b &\\leftarrow \\mu b + (1-\\tau) g, \\qquad d = g + \\mu b \\;\\text{(Nesterov)}, \\quad d = b \\\\
     \\text{if } & \\max_i |\\cos(g_i, \\theta_i)| < \\delta / \\sqrt{\\dim \\theta_i}: \\quad
-    d_i \\leftarrow d_i - \\hat\\theta_i \\langle \\hat\\theta_i, d_i \\rangle, \\quad \\lambda \\leftarrow w\\lambda \\\\
+    d_i \\leftarrow d_i - \\hat\\theta_i \\langle \\hat\\theta_i, d_i \\rangle, \\quad
+    \\lambda \\leftarrow w\\lambda \\\\
     \\theta &\\leftarrow \\left(1-\\frac{\\alpha\\lambda}{1-\\mu}\\right)\\theta - \\alpha d
 
 with i the rows of ``view(size0, -1)`` and, if that test fails, the whole tensor as one row.

@@ -301,8 +301,7 @@ class Graph:
     def apply(self, op: str, *values: Number) -> Node:
         """An elementwise operation, simplified where that is exact."""
         args = tuple(
-            self._typed(op, position, v if isinstance(v, Node) else self.const(v))
-            for position, v in enumerate(values)
+            self._typed(op, position, v if isinstance(v, Node) else self.const(v)) for position, v in enumerate(values)
         )
         if all(a.op == "const" for a in args):
             return self.const(HOST_FUNCTIONS[op](*(a.attr for a in args)))
@@ -371,9 +370,7 @@ class Graph:
         if value.is_bool:
             value = self.apply("where", value, 1.0, 0.0)
         if value.space.is_scalar:
-            raise RuleError(
-                f"{kind} over {axis!r} needs a value per element, got one that is the same for all of them"
-            )
+            raise RuleError(f"{kind} over {axis!r} needs a value per element, got one that is the same for all of them")
         space = REDUCED.get((value.space, axis))
         if space is None:
             raise RuleError(f"a value per {value.space.name.lower()} cannot be reduced over {axis!r}")

@@ -164,11 +164,7 @@ def assemble(
     passes = [node for node in needed if _is_pass(node)]
     reductions = tuple(tuple(n for n in passes if level[n.index] == k + 1) for k in range(last))
     stages = tuple(
-        tuple(
-            n
-            for n in needed
-            if n.space in SMALL and level[n.index] == k and n.op != "operand" and not _is_pass(n)
-        )
+        tuple(n for n in needed if n.space in SMALL and level[n.index] == k and n.op != "operand" and not _is_pass(n))
         for k in range(last + 1)
     )
     # Nodes outside the host that read a number of the host directly.  In the order of use: forms of a rule that

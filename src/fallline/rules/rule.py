@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from fallline.rules.annotations import GRAD, PARAM, Range, State, Static, conventional_range, signed
-from fallline.rules.functions import mean, where
 from fallline.rules.functions import maximum as at_least
+from fallline.rules.functions import mean, where
 from fallline.rules.graph import Graph, Node, RuleError, Space
 from fallline.rules.program import Program, assemble
 
@@ -182,8 +182,8 @@ class Rule:
 
     @property
     def free_statics(self) -> list[str]:
-        """The static arguments that users set, directly or by a hyperparameter; the others follow from these and the
-        number of axes."""
+        """The static arguments that users set, directly or by a hyperparameter; the others follow from these
+        and the number of axes."""
         return [
             name
             for name in self.statics
@@ -264,9 +264,7 @@ class Rule:
             nodes[name] = where(graph.host("first"), grad, node) if state.init == GRAD else node
         return nodes
 
-    def _written(
-        self, result: Any, entry: Entry | None, states: Mapping[str, State], graph: Graph
-    ) -> dict[str, Node]:
+    def _written(self, result: Any, entry: Entry | None, states: Mapping[str, State], graph: Graph) -> dict[str, Node]:
         values = result if isinstance(result, tuple) else (result,)
         targets = entry.writes if entry else (self.param_name, *self.states)
         if len(values) != len(targets):

@@ -76,7 +76,7 @@ def equal_cycles(
         )
     if updates == 0 and first_step == "peak-first":
         return peak
-    for phase in range(cycles):
+    for phase in range(int(cycles)):
         done = updates - phase * length
         if warmup_steps and updates <= phase * length + warmup_steps:
             return lr_min + (peak - lr_min) * (done / warmup_steps)

@@ -69,9 +69,7 @@ def warmup_cosine(
     first_steps.check("first_step", first_step)
     end = int(cosine_decay_fraction * total_steps)
     if warmup_steps > end:
-        raise ValueError(
-            f"warmup_steps must be at most the {end} steps after which the decay ends, got {warmup_steps}"
-        )
+        raise ValueError(f"warmup_steps must be at most the {end} steps after which the decay ends, got {warmup_steps}")
     if updates < warmup_steps:
         return ramp(updates, peak, warmup_steps, first_step)
     return cosine((updates - warmup_steps) / max(end - warmup_steps, 1), peak, lr_end)

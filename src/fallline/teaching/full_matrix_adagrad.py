@@ -89,9 +89,7 @@ class FullMatrixAdagrad(torch.optim.Optimizer):
                 if param.grad is None:
                     continue
                 if param.grad.is_sparse:
-                    raise TypeError(
-                        f"{_name(group, index)} has a sparse gradient; FullMatrixAdagrad takes dense ones"
-                    )
+                    raise TypeError(f"{_name(group, index)} has a sparse gradient; FullMatrixAdagrad takes dense ones")
                 g = param.grad.reshape(-1)
                 state = self.state[param]
                 if not state:

@@ -73,9 +73,7 @@ class LineSearchGD(torch.optim.Optimizer):
         """One search; returns the loss before it.  The closure zeroes the gradients, computes the loss, calls
         ``backward()`` and returns the loss."""
         if closure is None:
-            raise TypeError(
-                "LineSearchGD compares losses, so it needs a closure that computes one: step(closure)"
-            )
+            raise TypeError("LineSearchGD compares losses, so it needs a closure that computes one: step(closure)")
         before = self._evaluate(closure)
         loss = float(before)
         if not math.isfinite(loss):

@@ -60,6 +60,7 @@ def compiler_version(path: str) -> str:
 def _temporary_cache() -> Path:
     path = Path(tempfile.mkdtemp(prefix="fallline-"))
     owner = os.getpid()
+
     # A forked child leaves it to its parent.
     def remove() -> None:
         if os.getpid() == owner:
@@ -121,9 +122,13 @@ def compile_kernel(name: str, text: str, isa: str) -> int:
     """The address of the kernel's ``fl_entry``."""
     compiler = find_compiler()
     header = _header()
-    source = translation_unit({name: text}, f'extern "C" __attribute__((visibility("default"))) const fl_entry {SYMBOL}[]')
+    source = translation_unit(
+        {name: text}, f'extern "C" __attribute__((visibility("default"))) const fl_entry {SYMBOL}[]'
+    )
     source = source.replace(
-        f"\n{'extern'} \"C\"", f'\nextern "C" __attribute__((visibility("default"))) const fl_entry {SYMBOL}[];\nextern "C"', 1
+        f'\n{"extern"} "C"',
+        f'\nextern "C" __attribute__((visibility("default"))) const fl_entry {SYMBOL}[];\nextern "C"',
+        1,
     )
     flags = (*FLAGS, *ISA_FLAGS[isa])
     version = compiler_version(compiler) if compiler else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from fallline.rules.graph import Node, Space
 from fallline.rules.program import Program
@@ -17,7 +17,17 @@ from fallline.rules.program import Program
 ABI = 1
 """Part of every kernel's name: raised when kernel.h changes the meaning of a segment."""
 
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "eq": "==", "and": "&", "or": "|"}
+_INFIX = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "lt": "<",
+    "le": "<=",
+    "eq": "==",
+    "and": "&",
+    "or": "|",
+}
 
 
 class Slots:
@@ -186,7 +196,9 @@ class _ReducingPass(_Pass):
             if node.space == Space.COL:
                 self.head[f"double* __restrict c{col} = seg->col_out[{col}];"] = None
                 cell = f"c{col}[base + i]"
-                self.body.append(f"{cell} += {value};" if is_sum else f"{cell} = fl_math::maximum({cell}, (double){value});")
+                self.body.append(
+                    f"{cell} += {value};" if is_sum else f"{cell} = fl_math::maximum({cell}, (double){value});"
+                )
                 col += 1
             else:
                 blocks.append(f"float r{out}[256];")
@@ -232,7 +244,9 @@ class _PackedPass(_Pass):
             self.head[f"uint8_t* q{io} = seg->codes[{io}]; float* z{io} = seg->scales[{io}];"] = None
             begin.append(f"const float u{io} = fl_vec::decoding_unit<{code}>(z{io}[b]); (void)u{io};")
             if name in self.program.writes:
-                self.head[f"alignas(64) float b{io}[fl_vec::SPAN]; uint32_t m{io}[fl_vec::SPAN / fl_vec::BLOCK];"] = None
+                self.head[f"alignas(64) float b{io}[fl_vec::SPAN]; uint32_t m{io}[fl_vec::SPAN / fl_vec::BLOCK];"] = (
+                    None
+                )
                 begin.append(f"fl_vec::vu top{io} = {{}};")
                 tops.append(f"m{io}[b] = fl_vec::largest(top{io});")
                 rare.append(f"z{io}[b] = fl_vec::encode<{code}>(b{io} + base, m{io}[b], q{io} + base);")

@@ -150,9 +150,7 @@ class Launch:
             array = (c_int64 * data.ndim)(*data.stride())
             keep.append(array)
             strides = addressof(array)
-        return COperand(
-            data=data.data_ptr(), strides=strides, format=DENSE[data.dtype], stochastic=operand.stochastic
-        )
+        return COperand(data=data.data_ptr(), strides=strides, format=DENSE[data.dtype], stochastic=operand.stochastic)
 
     def bind_all(self, grads: Sequence[Tensor | None]) -> bool:
         """Takes this step's gradients if all are there and lie as described; changes nothing otherwise."""
@@ -203,7 +201,7 @@ class Launch:
         flat = [x for row in numbers.rows for x in row]
         if len(flat) > len(self.rows):
             self.rows = (c_double * len(flat))()
-        self.rows[: len(flat)] = flat
+        self.rows[: len(flat)] = flat  # type: ignore[assignment]
         self.job.rows = addressof(self.rows)
         if len(numbers.rows) > 1:
             self.row_of[: len(numbers.row_of)] = list(numbers.row_of)
@@ -251,5 +249,3 @@ class Launch:
 
 def _param(item: Item) -> Tensor:
     return (item.echo or item.param).data
-
-

@@ -121,7 +121,15 @@ class Library:
         for step in (self.handle.fl_step, self.handle.fl_step_each):
             step.argtypes = [POINTER(CJob), c_void_p, c_int32]
         self.handle.fl_probe.restype = None
-        self.handle.fl_probe.argtypes = [c_void_p, c_int32, c_int32, POINTER(c_void_p), c_int64, c_int32, c_int64]
+        self.handle.fl_probe.argtypes = [
+            c_void_p,
+            c_int32,
+            c_int32,
+            POINTER(c_void_p),
+            c_int64,
+            c_int32,
+            c_int64,
+        ]
         self.handle.fl_has_threads.restype = c_int32
         backend = self.handle.fl_select(isa.encode())
         if not backend:

@@ -1,0 +1,71 @@
+"""Native results are the same bits for any number of threads, any grouping and every instruction set."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from fallline.lower.native.compiler import find_compiler
+from fallline.lower.native.library import NativeUnavailable, library
+from tests.parity.digests import digests
+
+ISAS = ["baseline", "avx2", "avx512"]
+
+
+@pytest.fixture(autouse=True)
+def needs_native_and_a_compiler() -> Iterator[None]:
+    try:
+        library()
+    except NativeUnavailable as reason:
+        pytest.skip(str(reason))
+    if find_compiler() is None:
+        pytest.skip("no C++ compiler for the rules that are not built in")
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def with_threads(threads: int, **options: str | bool | None) -> dict[str, str]:
+    torch.set_num_threads(threads)
+    return digests(fused=True, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def expected() -> dict[str, str]:
+    return with_threads(1)
+
+
+def test_digests_tell_results_apart(expected: dict[str, str]) -> None:
+    assert len(set(expected.values())) == len(expected)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_do_not_change_a_bit(threads: int, expected: dict[str, str]) -> None:
+    assert with_threads(threads) == expected
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_launch_per_parameter_does_not_change_a_bit(threads: int, expected: dict[str, str]) -> None:
+    assert with_threads(threads, foreach=False) == expected
+
+
+@pytest.mark.parametrize("grouping", ["two", "each"])
+def test_grouping_does_not_change_a_bit(grouping: str, expected: dict[str, str]) -> None:
+    assert with_threads(2, grouping=grouping) == expected
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_instruction_sets_do_not_change_a_bit(isa: str, expected: dict[str, str]) -> None:
+    if not library().has(isa):
+        pytest.skip(f"this machine has no {isa}")
+    environment = {**os.environ, "FALLLINE_ISA": isa, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "tests.parity.digests"]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found.pop("isa") == isa
+    assert found == expected
