@@ -4,12 +4,16 @@ import json
 import os
 import shutil
 import threading
+import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 import fallline
+from fallline.optim import choose
+from fallline.rules import rule, tanh
 
 from .trajectories import LOWERINGS, assert_near, parameters, python, run, set_gradients, values
 
@@ -132,142 +136,112 @@ print(p.tolist(), opt.explain())
     done = python(code, FALLLINE_ISA="mmx")
     assert done.stdout.startswith("[-1.0, -1.0, -1.0] group 0: 1 tensor, 3 elements: foreach"), done.stderr
     assert "FALLLINE_ISA=mmx" in done.stdout and done.stderr.count("FALLLINE_ISA=mmx") == 1
-    baseline = python(code, FALLLINE_ISA="baseline")
-    assert "native (fastest)" in baseline.stdout and "Warning" not in baseline.stderr
 
 
-USER_RULE = """
-import json, torch, warnings
-with warnings.catch_warnings(record=True) as seen:
-    warnings.simplefilter("always")
-    import fallline
-    from fallline.rules import rule, tanh
-    @rule
-    def squashed(p, g, m, *, lr, beta):
-        m = beta * m + (1 - beta) * g
-        return p - lr * tanh(m), m
-    Squashed = fallline.optimizer(squashed, lr=0.5, beta=0.0)
-    p = torch.nn.Parameter(torch.zeros(4)); p.grad = torch.full((4,), 100.0)
-    opt = Squashed([p]); opt.step(); opt.step()
-    twin = Squashed([torch.nn.Parameter(torch.zeros(4))])
-print(json.dumps({"p": p.tolist(), "explain": opt.explain(),
-                  "notices": [str(w.message) for w in seen if w.category is not DeprecationWarning]}))
-"""
-
-
-def user_rule(**environment):
-    done = python(USER_RULE, **environment)
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
-    assert result["p"] == [-1.0] * 4
-    return result
-
+# ---------------------------------------------------------------------- kernels of users' rules
 
 needs_compiler = pytest.mark.skipif(
     not any(map(shutil.which, ("c++", "g++", "clang++"))), reason="needs a C++ compiler"
 )
 
 
-def test_user_rule_without_compiler_runs_through_foreach_with_one_notice(tmp_path):
-    result = user_rule(PATH=str(tmp_path), CXX="", FALLLINE_CACHE_DIR=str(tmp_path / "cache"))
-    assert "foreach (no native kernel: no C++ compiler" in result["explain"]
-    assert len(result["notices"]) == 1 and "install one or set CXX" in result["notices"][0]
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty cache of kernels, and no notice given yet."""
+    monkeypatch.setenv("FALLLINE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(choose, "_noticed", set())
+    return tmp_path / "cache"
 
 
-@needs_compiler
-def test_user_rule_with_a_compiler_that_fails_runs_through_foreach_with_one_notice(tmp_path):
-    broken = tmp_path / "broken-c++"
-    broken.write_text("#!/bin/sh\necho 'rule.cpp:1: error: I am broken' >&2\nexit 1\n")
-    broken.chmod(0o755)
-    result = user_rule(CXX=str(broken), FALLLINE_CACHE_DIR=str(tmp_path / "cache"))
-    assert "foreach" in result["explain"]
-    assert len(result["notices"]) == 1 and "I am broken" in result["notices"][0]
+def step_with_new_rule():
+    """A rule that this process has not seen, stepped twice; what its optimizer says, and the notices."""
+
+    @rule
+    def squashed(p, g, m, *, lr, beta):
+        m = beta * m + (1 - beta) * g
+        return p - lr * tanh(m), m
+
+    cls = fallline.optimizer(squashed, lr=0.5, beta=0.0)
+    p = torch.nn.Parameter(torch.zeros(4))
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            p.grad = torch.full((4,), 100.0)
+            opt = cls([p])
+            opt.step()
+    assert p.tolist() == [-1.0] * 4
+    return opt.explain(), [str(w.message) for w in seen]
 
 
-def test_user_rule_with_a_compiler_that_cannot_start(tmp_path):
-    broken = tmp_path / "broken-c++"
-    broken.write_text("no program\n")
-    broken.chmod(0o755)
-    result = user_rule(CXX=str(broken), FALLLINE_CACHE_DIR=str(tmp_path / "cache"))
-    assert "foreach" in result["explain"]
-    assert len(result["notices"]) == 1 and str(broken) in result["notices"][0]
+def broken_compiler(path, text):
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
 
 
-@needs_compiler
-def test_cache_that_others_may_write_to_is_refused(tmp_path):
-    cache = tmp_path / "cache"
+def test_without_compiler_a_users_rule_runs_through_foreach_with_one_notice(cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    explained, notices = step_with_new_rule()
+    assert "foreach (no native kernel: no C++ compiler" in explained
+    assert len(notices) == 1 and "install one or set CXX" in notices[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("#!/bin/sh\necho 'rule.cpp:1: error: I am broken' >&2\nexit 1\n", "I am broken"),
+        ("no program\n", "did not run"),
+    ],
+)
+def test_with_a_broken_compiler_a_users_rule_runs_through_foreach_with_one_notice(
+    cache, tmp_path, monkeypatch, text, says
+):
+    monkeypatch.setenv("CXX", broken_compiler(tmp_path / "broken-c++", text))
+    explained, notices = step_with_new_rule()
+    assert "foreach (no native kernel" in explained
+    assert len(notices) == 1 and says in notices[0] and "broken-c++" in notices[0]
+
+
+def test_cache_that_others_may_write_to_is_refused(cache):
     cache.mkdir()
     cache.chmod(0o777)
-    result = user_rule(FALLLINE_CACHE_DIR=str(cache))
-    assert "foreach" in result["explain"]
-    assert len(result["notices"]) == 1
-    assert f"chmod go-w {cache}" in result["notices"][0]
+    explained, notices = step_with_new_rule()
+    assert "foreach (no native kernel" in explained
+    assert len(notices) == 1 and f"chmod go-w {cache}" in notices[0]
     assert not list(cache.iterdir())
 
 
-@needs_compiler
-def test_cache_of_another_user_is_refused(tmp_path):
+def test_cache_of_another_user_is_refused(cache):
     if os.getuid() != 0:
         pytest.skip("needs root, to give a directory away")
-    cache = tmp_path / "cache"
     cache.mkdir(mode=0o700)
     os.chown(cache, 12345, 12345)
-    result = user_rule(FALLLINE_CACHE_DIR=str(cache))
-    assert "foreach" in result["explain"] and "another user" in result["notices"][0]
+    explained, notices = step_with_new_rule()
+    assert "foreach (no native kernel" in explained
+    assert len(notices) == 1 and "another user" in notices[0]
 
 
 @needs_compiler
-def test_home_that_cannot_be_written_to_gives_a_temporary_cache_that_is_removed(tmp_path):
-    blocked, temporary = tmp_path / "file", tmp_path / "tmp"
-    blocked.write_text("")
-    temporary.mkdir()
-    environment = {
-        "HOME": str(blocked),
-        "XDG_CACHE_HOME": "",
-        "FALLLINE_CACHE_DIR": "",
-        "TMPDIR": str(temporary),
-    }
-    result = user_rule(**environment)
-    assert "native (fastest)" in result["explain"]
-    assert len(result["notices"]) == 1 and "FALLLINE_CACHE_DIR" in result["notices"][0]
-    assert not list(temporary.glob("fallline-*"))
-
-
-@needs_compiler
-def test_cached_kernel_is_used_again_private_and_rebuilt_when_truncated(tmp_path):
-    cache = tmp_path / "deep" / "cache"
-    assert "native (fastest)" in user_rule(FALLLINE_CACHE_DIR=str(cache))["explain"]
+def test_cached_kernel_is_private_used_again_and_rebuilt_when_truncated(cache):
+    assert "native (fastest)" in step_with_new_rule()[0]
     assert cache.stat().st_mode & 0o077 == 0
     (built,) = cache.glob("*.so")
     first = built.stat()
-    assert user_rule(FALLLINE_CACHE_DIR=str(cache)) == user_rule(FALLLINE_CACHE_DIR=str(cache))
+    assert "native (fastest)" in step_with_new_rule()[0]
     assert built.stat().st_ino == first.st_ino, "compiled again"
-    built.write_bytes(built.read_bytes()[:1000])
-    result = user_rule(FALLLINE_CACHE_DIR=str(cache))
-    assert "native (fastest)" in result["explain"] and result["notices"] == []
+    # In a file of its own: this process still runs the old one.
+    truncated = cache / "truncated"
+    truncated.write_bytes(built.read_bytes()[:1000])
+    truncated.replace(built)
+    explained, notices = step_with_new_rule()
+    assert "native (fastest)" in explained and notices == []
     assert built.stat().st_size == first.st_size
     assert sorted(p.suffix for p in cache.iterdir()) == [".sha256", ".so"]
 
 
 @needs_compiler
-def test_processes_that_compile_the_same_rule_at_once_all_succeed(tmp_path):
-    results = []
-    threads = [
-        threading.Thread(target=lambda: results.append(user_rule(FALLLINE_CACHE_DIR=str(tmp_path / "cache"))))
-        for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(results) == 2
-    assert all("native (fastest)" in r["explain"] and r["notices"] == [] for r in results)
-    assert sorted(p.suffix for p in (tmp_path / "cache").iterdir()) == [".sha256", ".so"]
-
-
-@needs_compiler
-def test_native_user_rule_equals_its_eager_reference(tmp_path, monkeypatch):
-    monkeypatch.setenv("FALLLINE_CACHE_DIR", str(tmp_path))
+def test_users_rule_in_native_equals_its_eager_reference(cache):
     from .test_copies import Signum
 
     ours, eager = parameters((70, 33), (5,)), parameters((70, 33), (5,))
@@ -276,3 +250,45 @@ def test_native_user_rule_equals_its_eager_reference(tmp_path, monkeypatch):
     run(Signum(eager, **LOWERINGS["eager"]), 3)
     assert "native (fastest)" in opt.explain()
     assert_near(values(ours), values(eager))
+
+
+IN_A_PROCESS = """
+import sys, warnings
+sys.path.insert(0, ROOT)
+from tests.contract.test_lowerings import step_with_new_rule
+explained, notices = step_with_new_rule()
+assert "native (fastest)" in explained, explained
+print(notices)
+"""
+
+
+def in_a_process(**environment):
+    root = str(Path(__file__).parents[2])
+    done = python(IN_A_PROCESS.replace("ROOT", repr(root)), **environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@needs_compiler
+def test_home_that_cannot_be_written_to_gives_a_temporary_cache_that_is_removed(tmp_path):
+    blocked, temporary = tmp_path / "file", tmp_path / "tmp"
+    blocked.write_text("")
+    temporary.mkdir()
+    said = in_a_process(HOME=str(blocked), XDG_CACHE_HOME="", FALLLINE_CACHE_DIR="", TMPDIR=str(temporary))
+    assert said.count("FALLLINE_CACHE_DIR") == 1
+    assert not list(temporary.glob("fallline-*"))
+
+
+@needs_compiler
+def test_processes_that_compile_the_same_rule_at_once_all_succeed(tmp_path):
+    said = []
+    threads = [
+        threading.Thread(target=lambda: said.append(in_a_process(FALLLINE_CACHE_DIR=str(tmp_path / "cache"))))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert said == ["[]\n", "[]\n"]
+    assert sorted(p.suffix for p in (tmp_path / "cache").iterdir()) == [".sha256", ".so"]

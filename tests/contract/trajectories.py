@@ -113,7 +113,7 @@ class Unchanged:
         assert state_now["param_groups"] == state["param_groups"]
 
 
-def python(code: str, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+def python(code: str, timeout: float = 300, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs code in a fresh interpreter, two threads, and returns what it printed."""
     env = {**os.environ, "OMP_NUM_THREADS": "2", **environment}
     return subprocess.run(

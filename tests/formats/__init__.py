@@ -20,16 +20,14 @@ HEADERS = Path(fallline.formats.__file__).parent.parent / "native"
 
 FLAGS = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
 
-# Instruction sets: the compiler's flags, and what the processor must have.
-TARGETS = {
+# Instruction sets: the compiler's flags, those of the library, and what the processor must have.
+AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi2"]
+AVX512 = ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mprefer-vector-width=512"]
+TARGETS: dict[str, tuple[list[str], set[str]]] = {
     "baseline": ([], set()),
-    "portable": (["-U__SSE2__"], {"sse2"}),  # what neither x86-64 nor ARM would run
-    "avx2": (["-mavx2"], {"avx2"}),
-    "avx2 f16c fma": (["-mavx2", "-mf16c", "-mfma"], {"avx2", "f16c", "fma"}),
-    "avx512": (
-        ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma"],
-        {"avx512bw", "avx512vl", "avx512dq"},
-    ),
+    "portable": (["-U__SSE2__"], {"sse2"}),  # as on processors for which no code is written by hand
+    "avx2": (AVX2, {"avx2", "fma", "f16c", "bmi2"}),
+    "avx512": ([*AVX2, *AVX512], {"avx512f", "avx512bw", "avx512dq", "avx512vl", "fma", "f16c", "bmi2"}),
 }
 
 WRAPPER = """

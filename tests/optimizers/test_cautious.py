@@ -20,6 +20,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "RMSprop": dict(momentum=0.9),
     "MARS": dict(weight_decay_1d=0.0),
     "SophiaG": dict(bs=1),
+    "QHM": dict(momentum=0.9, nu=0.95),
 }
 
 

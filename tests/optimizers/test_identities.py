@@ -109,7 +109,6 @@ def test_qhadam_with_nu_of_beta_becomes_nadamw_when_its_weights_have_settled() -
 
 def test_first_five_steps_of_radam_are_momentum() -> None:
     """At β2 = 0.999; then it divides."""
-    weight = mean = 0.0
 
     def debiased(params: list[Tensor], lr: float) -> Any:
         """An SGD whose momentum is the mean of all gradients so far, weighted by age."""
@@ -125,7 +124,6 @@ def test_first_five_steps_of_radam_are_momentum() -> None:
 
         return Momentum()
 
-    del weight, mean
     radam = trajectory(fallline.RAdam, lr=0.1, steps=6)
     momentum = trajectory(debiased, lr=0.1, steps=6)
     assert agree(radam[:5], momentum[:5])
@@ -246,10 +244,11 @@ def test_first_step_of_adopt_moves_nothing() -> None:
         assert not agree([second], start)
 
 
-def test_adadelta_does_not_depend_on_the_scale_of_the_loss() -> None:
-    """But for ε, which gives the first steps their size: scaled with the square of the gradients, nothing changes."""
-    p = trajectory(fallline.Adadelta, constant, lr=1.0, eps=0.0)
-    assert agree(p, [p[0]] * STEPS), "without ε the first step is 0, and so is every other"
+def test_adadelta_does_not_move_without_epsilon() -> None:
+    """The first step would come from steps before it, of which there are none."""
+    path = trajectory(fallline.Adadelta, constant, eps=0.0)
+    assert agree(path, trajectory(fallline.Adadelta, constant, lr=0.0))
+    assert not agree(path, trajectory(fallline.Adadelta, constant))
 
 
 def test_adamax_divides_by_the_largest_gradient() -> None:

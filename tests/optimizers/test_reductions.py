@@ -159,8 +159,8 @@ def test_float64_agrees_with_the_oracle(name: str, lowering: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_native_float32_agrees_with_the_oracle(name: str) -> None:
-    """A step rounds a dozen times by 6e-8, and a parameter adds up the errors of 40 steps: below 3e-5 at worst,
-    and ten times less where signs are random.  In Prodigy all steps depend on d, whose numerator is made of
+    """A step rounds a dozen times by 6e-8, and a parameter adds up the errors of 40 steps: below 3e-5 at
+    worst, and ten times less where signs are random.  In Prodigy all steps depend on d, whose numerator is made of
     differences p0 − p."""
     try:
         library()

@@ -87,7 +87,8 @@ def _view_shape(program: Program, item: Item, space: Space) -> tuple[int, ...]:
 
 
 def _viewed(program: Program, item: Item, node: Node, value: Tensor) -> Tensor:
-    return value if node.space.is_scalar else value.reshape(_view_shape(program, item, node.space))
+    # `.data` is no view for autograd: the compiler would guard on the shape of what it is a view of.
+    return value if node.space.is_scalar else value.reshape(_view_shape(program, item, node.space)).data
 
 
 def _unviewed(program: Program, item: Item, results: Sequence[Any]) -> list[Any]:

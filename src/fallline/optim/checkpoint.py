@@ -6,6 +6,7 @@ with one entry more that says what wrote it.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping
 from copy import deepcopy
@@ -62,6 +63,8 @@ def export_for_torch(optimizer: RuleOptimizer) -> dict[str, Any]:
     """
     if optimizer.description.torch_class is None:
         raise ValueError(f"torch.optim has no {optimizer.description.class_name}; use state_dict() to save it")
+    for group in optimizer.param_groups:
+        _check_variant(optimizer, group, "use state_dict() to save it")
     saved = optimizer.state_dict()
     saved.pop(HEADER)
     states = optimizer.description.rule.states
@@ -73,7 +76,7 @@ def export_for_torch(optimizer: RuleOptimizer) -> dict[str, Any]:
         for name, state in states.items():
             if state.shape == "scalar":
                 plain[name] = entry[name].to(torch.get_default_dtype())
-            elif state.shape is None:
+            elif not state.is_scalar:
                 plain.update(fitted(name, state, entry, param, "float32", f"the state of parameter {number}") or {})
         saved["state"][number] = plain
     return saved
@@ -91,8 +94,9 @@ def load(optimizer: RuleOptimizer, state_dict: dict[str, Any]) -> None:
         saved = saved if result is None else result
     _check_origin(optimizer, saved)
     params = _matched(optimizer, saved)
+    origin = optimizer.description.torch_class if HEADER not in saved else None
     merged = [
-        _merged_group(optimizer, mine, theirs, f"group {i} of the checkpoint")
+        _merged_group(optimizer, mine, theirs, f"group {i} of the checkpoint", origin)
         for i, (mine, theirs) in enumerate(zip(optimizer.param_groups, saved["param_groups"], strict=True))
     ]
     group_of = {p: g for g in optimizer.param_groups for p in g["params"]}
@@ -171,14 +175,32 @@ def _matched(optimizer: RuleOptimizer, saved: Mapping[str, Any]) -> dict[int, Te
     return params
 
 
+def _check_variant(optimizer: RuleOptimizer, group: Mapping[str, Any], remedy: str) -> None:
+    """Of an optimizer in several variants, torch has the default one."""
+    description = optimizer.description
+    usual = description.defaults.get("variant")
+    if group.get("variant", usual) != usual:
+        raise ValueError(f"torch.optim.{description.torch_class} is not variant={group['variant']!r}; {remedy}")
+
+
 def _merged_group(
-    optimizer: RuleOptimizer, mine: Mapping[str, Any], theirs: Mapping[str, Any], where: str
+    optimizer: RuleOptimizer,
+    mine: Mapping[str, Any],
+    theirs: Mapping[str, Any],
+    where: str,
+    torch_class: str | None,
 ) -> dict[str, Any]:
     """The checkpoint's hyperparameters and what schedulers keep beside them; how and in what memory to
-    compute stays as this object was made."""
+    compute stays as this object was made.  What ``torch_class``, its origin, does not have stays too."""
     description = optimizer.description
+    known = None
+    if torch_class is not None:
+        _check_variant(optimizer, mine, f"load its checkpoint with variant={description.defaults.get('variant')!r}")
+        known = inspect.signature(getattr(torch.optim, torch_class)).parameters
     spelled = {part: alias for alias, parts in description.rule.aliases.items() for part in parts}
     for name in dict.fromkeys(spelled.get(n, n) for n in description.rule.hypers):
+        if known is not None and name not in known:
+            continue
         if name not in theirs and name in description.defaults and name not in GROUP_OPTIONS:
             raise ValueError(
                 f"{where} has no {name!r}: it is of another optimizer than {type(optimizer).__name__}; "

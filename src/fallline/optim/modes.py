@@ -43,8 +43,8 @@ def _switch(optimizer: RuleOptimizer, mode: str) -> None:
 def refuse_step(optimizer: RuleOptimizer) -> None:
     if not in_train_mode(optimizer):
         raise RuntimeError(
-            f"{type(optimizer).__name__} is in eval mode: its parameters are the averaged weights, not those to "
-            "train; call optimizer.train() before step()"
+            f"{type(optimizer).__name__} is in eval mode: its parameters are the averaged weights, not those "
+            "to train; call optimizer.train() before step()"
         )
 
 
@@ -54,8 +54,8 @@ def warn_of_saving(optimizer: RuleOptimizer) -> None:
     if not in_train_mode(optimizer) and not getattr(saved, "_warned_of_saving", False):
         saved._warned_of_saving = True
         warnings.warn(
-            f"this checkpoint of {type(optimizer).__name__} is in eval mode: it belongs to the averaged weights "
-            "that the parameters hold now; to save one to train on from, call optimizer.train() before saving "
-            "the model and the optimizer",
+            f"this checkpoint of {type(optimizer).__name__} is in eval mode: it belongs to the averaged "
+            "weights that the parameters hold now; to save one to train on from, call optimizer.train() "
+            "before saving the model and the optimizer",
             stacklevel=3,
         )

@@ -38,7 +38,7 @@ Example:
     >>> w.square().sum().backward()
     >>> opt.step()
     >>> [round(x, 4) for x in w[0].tolist()]
-    [0.9966, -1.9963]
+    [0.9962, -1.996]
 
 References:
     Tian & Parikh 2022, Amos: an Adam-style optimizer with adaptive weight decay towards model-oriented scale

@@ -24,7 +24,7 @@ Example:
     >>> w.sum().backward()
     >>> opt.step()
     >>> [round(x, 4) for x in w.tolist()]
-    [2.6333, -4.332]
+    [2.6333, -4.3319]
 
 References:
     Bernstein et al. 2020, On the distance between two neural networks and the stability of learning

@@ -39,10 +39,10 @@ Example:
     ...     w.square().sum().backward()
     ...     opt.step()
     >>> [round(x, 4) for x in w.tolist()]
-    [0.7963, -1.792]
+    [0.7968, -1.7933]
     >>> opt.eval()
     >>> [round(x, 4) for x in w.tolist()]
-    [0.8067, -1.8025]
+    [0.8061, -1.8029]
 
 References:
     Defazio et al. 2024, The road less scheduled (arXiv 2405.15682).

@@ -31,10 +31,10 @@ Example:
     ...     w.square().sum().backward()
     ...     opt.step()
     >>> [round(x, 4) for x in w.tolist()]
-    [0.6375, -1.2751]
+    [0.631, -1.2621]
     >>> opt.eval()
     >>> [round(x, 4) for x in w.tolist()]
-    [0.6528, -1.3056]
+    [0.6459, -1.2917]
 
 References:
     Defazio et al. 2024, The road less scheduled (arXiv 2405.15682).

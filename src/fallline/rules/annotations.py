@@ -157,7 +157,7 @@ open_fraction = Range("in (0, 1)", lambda x: 0 < x < 1)
 finite = Range("finite", math.isfinite)
 any_number = Range("a number", lambda x: not math.isnan(x))
 switch = Range("True or False", lambda x: x in (0.0, 1.0))
-"""A flag that is 0 or 1 in the equations: for ``where`` in scalar work, which needs no specialisation."""
+"""A flag that is 0 or 1 in the equations: for ``where`` in scalar work, which needs no specialising."""
 
 
 def optional(numbers: Range, means: float | None = None) -> Range:
