@@ -167,7 +167,8 @@ def test_native_float32_agrees_with_the_oracle(name: str) -> None:
     except NativeUnavailable as reason:
         pytest.skip(str(reason))
     run = Run(name, torch.float32, "native", LARGE)
-    error = 1e-5 if "prodigy" in name else 3e-6
+    # Coupled decay in LAMB nearly cancels the gradient of a number that stands alone.
+    error = 1e-5 if "prodigy" in name else 3e-5 if name == "lamb, coupled" else 3e-6
     run.run(rtol=error, atol=error)
     assert "native (asked for)" in run.optimizer.explain()
     assert "foreach" not in run.optimizer.explain()

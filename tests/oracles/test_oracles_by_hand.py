@@ -385,6 +385,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "sgdp": dict(lr=0.1),
     "qhm": dict(lr=0.1, momentum=0.5, nu=0.7),
     "amos": dict(lr=0.1, eta=0.5),
+    "amos_algoperf": dict(lr=0.1, eta=0.5, shapes=[(), (), (), ()]),
 }
 NAMES = sorted(
     module.name

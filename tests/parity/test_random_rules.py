@@ -224,10 +224,10 @@ def reference(trees: tuple[Tree, ...], u: float, start: list[Array], grads: list
     results = []
     for i, p0 in enumerate(start):
         p, a, b = exact(p0), exact(np.zeros_like(p0)), exact(np.zeros_like(p0))
-        for t, given in enumerate(grads, start=1):
+        for t, now in enumerate(grads, start=1):
             # Numbers of the host are rounded when they meet an element.
             numbers = {n: exact(v).rounded(v, 0.0) for n, v in (*HYPERS.items(), ("step", float(t)))}
-            names = dict(p=p, g=exact(given[i]), a=a, b=b, **numbers)
+            names = dict(p=p, g=exact(now[i]), a=a, b=b, **numbers)
             p, a, b = equations(trees, p, names, OnArrays(p0.ndim), lambda x: exact(x).rounded(x, 0.0))
         results.append([p, a, b])
     return results
@@ -253,8 +253,8 @@ def check(trees: tuple[Tree, ...]) -> None:
     for lowering, dtype, flags in LOWERINGS:
         params = [torch.tensor(p, dtype=dtype, requires_grad=True) for p in start]
         optimizer = make(params, **flags)
-        for given in grads:
-            for p, g in zip(params, given, strict=True):
+        for now in grads:
+            for p, g in zip(params, now, strict=True):
                 p.grad = torch.tensor(g, dtype=dtype)
             optimizer.step()
         assert f": {lowering} (asked for)" in optimizer.explain()

@@ -291,6 +291,7 @@ class Trajectory:
         allowed = relative * (np.abs(expected) + size) + extra
         bad = ~(error <= allowed) & ~self.unsure[i]
         assert not bad.any(), (
-            f"{name} of {tuple(actual.shape)} after {self.number} steps: {int(bad.sum())} of {bad.size} differ, by up to "
+            f"{name} of {tuple(actual.shape)} after {self.number} steps: {int(bad.sum())} of {bad.size} differ, "
+            "by up to "
             f"{np.max(error[bad]):.3g} where {np.max(allowed[bad] if allowed.shape else allowed):.3g} is allowed"
         )

@@ -96,7 +96,7 @@ def test_operations_that_change_nothing_vanish():
     x, c = graph.operand("x", Space.FULL), graph.host("first")
     assert x * 1.0 is x
     assert 1 * x is x
-    assert -(-x) is x
+    assert -(-x) is x  # noqa: B002
     assert +x is x
     assert x**1 is x
     assert where(True, x, -x) is x

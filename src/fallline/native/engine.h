@@ -78,7 +78,7 @@ constexpr int64_t FL_TILE_COLS = 1024;
 constexpr int64_t FL_TILE_ELEMENTS = 65536;
 constexpr int FL_MAX_OPERANDS = 12;
 constexpr int FL_MAX_SCALARS = 128;
-constexpr int FL_MAX_REDUCTIONS = 16;
+constexpr int FL_MAX_REDUCTIONS = 24;
 
 // Tiles of a parameter: so many rows high, so many columns wide, never across two matrices.
 struct fl_tiling {

@@ -15,7 +15,7 @@ from fallline.rules.program import Program
 
 MAX_OPERANDS = 12
 MAX_SCALARS = 128
-MAX_REDUCTIONS = 16
+MAX_REDUCTIONS = 24
 
 
 class Kernel:
