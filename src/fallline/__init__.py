@@ -18,6 +18,10 @@ _PUBLIC = {
     "export_for_torch": "fallline.optim.checkpoint",
     "amos_lr": "fallline.optimizers.amos_algoperf",
     "rule": "fallline.rules",
+    "LawaEma": "fallline.averaging",
+    "LawaQueue": "fallline.averaging",
+    "WeightEma": "fallline.averaging",
+    "lr_range_test": "fallline.optim.lr_range_test",
 }
 
 
