@@ -46,10 +46,10 @@ def test_schedulers(library, schedule, attached, recwarn):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda params: torch.optim.AdamW(params, lr=0.1),
-        lambda params: torch.optim.AdamW(params, lr=0.1, fused=True),
-        lambda params: fallline.AdamW(params, lr=0.1),
-        lambda params: fallline.AdamW(params, lr=0.1, foreach=False, fused=False),
+        lambda params: torch.optim.SGD(params, lr=0.1),
+        lambda params: torch.optim.SGD(params, lr=0.1, fused=True),
+        lambda params: fallline.SGD(params, lr=0.1),
+        lambda params: fallline.SGD(params, lr=0.1, foreach=False, fused=False),
     ],
     ids=["torch", "torch fused", "native", "eager"],
 )

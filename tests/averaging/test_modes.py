@@ -20,6 +20,8 @@ def average(request):
 
 
 def test_stepping_in_eval_mode_raises_with_the_remedy_and_changes_nothing(average):
+    average.register_step_pre_hook(lambda opt, args, kwargs: steps.append(opt.training))
+    steps = []
     average.eval()
     weights, updates = values(own(average)), average.updates
     with pytest.raises(RuntimeError, match=r"in eval mode.*call train\(\) before step\(\)"):
@@ -28,6 +30,7 @@ def test_stepping_in_eval_mode_raises_with_the_remedy_and_changes_nothing(averag
     assert average.updates == updates
     average.train()
     run(average, 1)
+    assert steps == [True]
 
 
 @pytest.mark.parametrize("inner", [torch.optim.AdamW, fallline.AdamW, torch.optim.LBFGS])

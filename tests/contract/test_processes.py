@@ -42,13 +42,14 @@ def test_optimizers_step_in_several_threads_at_once():
 def test_step_in_a_forked_child_does_not_hang():
     # torch's own operations on large tensors would hang there: the child looks at its results through numpy.
     code = """
-import os, torch, fallline
+import os, signal, torch, fallline
 p = torch.nn.Parameter(torch.zeros(1 << 20)); p.grad = torch.ones_like(p)
 opt = fallline.AdamW([p], lr=0.1, clip_norm=1e9)
 opt.step()  # wakes the threads that a child will not have
 assert "native" in opt.explain()
 pid = os.fork()
 if pid == 0:
+    signal.alarm(60)  # a child that hangs must not outlive the test
     opt.step()
     opt.step()
     weights = p.detach().numpy()

@@ -36,6 +36,7 @@ TORCH_CASES: list[tuple[str, dict[str, Any]]] = [
     ("RMSprop", {"lr": 0.01}),
     ("RMSprop", {"lr": 0.01, "alpha": 0.9, "momentum": 0.8, "centered": True, "weight_decay": 0.02}),
 ]
+OPTIMIZERS = ["SGD", "Adam", "AdamW", "Adagrad", "RMSprop", "Lion", "AMSGrad", "Adam8bit", "AdamW8bit", "Lion8bit"]
 OWN_CASES: list[tuple[str, dict[str, Any]]] = [
     ("AMSGrad", {"lr": 0.01}),
     ("Lion", {"lr": 0.001, "weight_decay": 0.1}),

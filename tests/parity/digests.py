@@ -65,7 +65,6 @@ def digests(grouping: str = "one", reach: bool = True, **flags: Any) -> dict[str
         from tests.rules import reach as rules
 
         result["adafactor"] = digest(rules.Adafactor, torch.float32, grouping, **flags)
-        result["adamp"] = digest(rules.AdamP, torch.float32, grouping, weight_decay=0.1, **flags)
         result["prodigy"] = digest(rules.Prodigy, torch.bfloat16, grouping, **flags)
     return result
 

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import fallline
 from fallline.formats import block_format
 from fallline.lower.native.library import NativeUnavailable, library
 from tests.covering import covering_array
@@ -82,11 +83,10 @@ def test_one_step_from_a_common_state(case: dict[str, Any]) -> None:
             for name in oracle.states[i]:
                 check_state(name, kinds[name], mine, theirs, oracle.states[i][name], p.shape)
         start_over(reference, run, kinds)
-    assert any(":int" in key or value.dtype == torch.bfloat16 for key, value in run.optimizer.state[q0(run)].items())
-
-
-def q0(run: Trajectory) -> Tensor:
-    return run.params[0]
+    # Only the first parameter is large enough; its states are in the format that was asked for.
+    asked = case["state_dtype"]
+    stored = {k: v for k, v in run.optimizer.state[run.params[0]].items() if k != "step" and ":scale" not in k}
+    assert all(k.endswith(f":{asked}") or str(v.dtype) == f"torch.{asked}" for k, v in stored.items())
 
 
 def check_parameter(actual: Tensor, other: Tensor, expected: np.ndarray, moved: float, unsure: np.ndarray) -> None:
@@ -143,3 +143,18 @@ def start_over(reference: Trajectory, run: Trajectory, kinds: dict[str, str]) ->
         }
     run.oracles[0].params = [x.copy() for x in oracle.params]
     run.oracles[0].states = [dict(s) for s in oracle.states]
+
+
+@pytest.mark.xfail(
+    strict=True, reason="v - mean² is a difference of two values that were rounded apart: it becomes negative"
+)
+@pytest.mark.parametrize("state_dtype", ["int8", "int4", "bfloat16"])
+def test_centered_rmsprop_stays_finite(state_dtype: str) -> None:
+    """With a steady gradient the variance is small beside the squares it is the difference of."""
+    torch.manual_seed(0)
+    p = torch.zeros(4096, requires_grad=True)
+    optimizer = fallline.RMSprop([p], centered=True, state_dtype=state_dtype)
+    for _ in range(300):
+        p.grad = 1.0 + 0.01 * torch.randn(4096)
+        optimizer.step()
+    assert bool(p.isfinite().all())

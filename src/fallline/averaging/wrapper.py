@@ -149,8 +149,6 @@ class Averaging(torch.optim.Optimizer):
             after(self, (self, *args), kwargs)
         return result
 
-    step.hooked = True  # type: ignore[attr-defined]
-
     def zero_grad(self, set_to_none: bool = True) -> None:
         self.optimizer.zero_grad(set_to_none)
 
