@@ -22,6 +22,7 @@ _PUBLIC = {
     "LawaQueue": "fallline.averaging",
     "WeightEma": "fallline.averaging",
     "lr_range_test": "fallline.optim.lr_range_test",
+    "Workload": "fallline.workloads",
 }
 
 

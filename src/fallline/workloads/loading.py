@@ -1,0 +1,125 @@
+"""From what a user names, a built-in workload or a file of one's own, to the workload."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+
+from fallline.workloads.workload import Workload
+
+# name → module and function.  Variants change one thing of their base, as AlgoPerf's held-out workloads do.
+BUILT_IN = {
+    "clicks": "clicks:workload",
+    "mri": "mri:workload",
+    "images_resnet": "images_resnet:workload",
+    "images_vit": "images_vit:workload",
+    "speech_conformer": "speech_conformer:workload",
+    "speech_deepspeech": "speech_deepspeech:workload",
+    "graphs": "graphs:workload",
+    "translation": "translation:workload",
+    "chars": "chars:workload",
+    "fashion_mlp": "fashion_mlp:workload",
+    "quadratic_deep": "quadratic_deep:workload",
+    "rosenbrock": "rosenbrock:workload",
+    "clicks_embed_init": "clicks:embed_init",
+    "mri_tanh": "mri:tanh",
+    "images_resnet_large_bn_init": "images_resnet:large_bn_init",
+    "speech_conformer_layernorm": "speech_conformer:layernorm",
+    "graphs_model_size": "graphs:model_size",
+    "translation_glu_tanh": "translation:glu_tanh",
+}
+
+ALGOPERF = tuple(BUILT_IN)[:8]
+"""The eight that mirror AlgoPerf's."""
+
+HELD_OUT = {
+    "clicks_embed_init": "clicks",
+    "mri_tanh": "mri",
+    "images_resnet_large_bn_init": "images_resnet",
+    "speech_conformer_layernorm": "speech_conformer",
+    "graphs_model_size": "graphs",
+    "translation_glu_tanh": "translation",
+}
+"""Held-out variant → its base."""
+
+
+class WorkloadError(Exception):
+    """A workload that cannot be used; the first line says why, a user's own traceback may follow."""
+
+
+def load(spec: str) -> Workload:
+    """A built-in workload by name, or ``FILE.py`` or ``FILE.py:function`` of one's own.
+
+    >>> load("rosenbrock").metric
+    'f'
+    """
+    if _is_file(spec):
+        return _from_file(spec)
+    name = spec.replace("-", "_").lower()
+    if name not in BUILT_IN:
+        close = difflib.get_close_matches(name, BUILT_IN, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(BUILT_IN)}, and FILE.py"
+        raise WorkloadError(f"there is no workload {spec!r}; {hint}")
+    module, _, function = BUILT_IN[name].partition(":")
+    made: Workload = getattr(importlib.import_module(f"fallline.workloads.{module}"), function)()
+    return made
+
+
+def _is_file(spec: str) -> bool:
+    return spec.endswith(".py") or ".py:" in spec or "/" in spec
+
+
+def _from_file(spec: str) -> Workload:
+    path_text, separator, function = spec, "", "workload"
+    if not spec.endswith(".py"):
+        path_text, separator, function = spec.rpartition(":")
+        if not separator:
+            raise WorkloadError(f"{spec}: a workload file ends in .py")
+        if not function.isidentifier():
+            raise WorkloadError(f"{spec}: after the colon comes the name of a function, got {function!r}")
+    path = Path(path_text).expanduser()
+    if not path.is_file():
+        raise WorkloadError(f"{path_text}: there is no such file")
+    module = _imported(path)
+    make = getattr(module, function, None)
+    if not callable(make):
+        defined = [name for name, value in vars(module).items() if callable(value) and name.startswith("workload")]
+        hint = f"it has {', '.join(defined)}" if defined else f"define `def {function}() -> fallline.Workload`"
+        raise WorkloadError(f"{path_text}: there is no function {function}(); {hint}")
+    try:
+        made = make()
+    except Exception as error:
+        raise _raised(f"{path_text}: {function}()", error) from error
+    if not isinstance(made, Workload):
+        raise WorkloadError(f"{path_text}: {function}() must return a fallline.Workload, got {type(made).__name__}")
+    return made
+
+
+def _imported(path: Path) -> object:
+    """The file as a module, under a name of its own, with its folder importable as when it is run."""
+    name = f"fallline_workload_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise _raised(f"{path}", error) from error
+    return module
+
+
+def _raised(where: str, error: Exception) -> WorkloadError:
+    """One line, then the user's own traceback without our frames."""
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    own = [frame for frame in own if "importlib" not in frame.filename]
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(own)]
+    lines += traceback.format_exception_only(type(error), error)
+    return WorkloadError(f"{where} raised {type(error).__name__}: {error}\n{''.join(lines).rstrip()}")

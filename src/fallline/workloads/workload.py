@@ -1,0 +1,135 @@
+"""What a race needs to know of a task: a model, batches, a loss, a validation metric, a target and a budget.
+
+A run is made of four calls, and nothing else decides its curve::
+
+    model = workload.new_model(seed)
+    for step in range(workload.max_steps):
+        loss = workload.training_loss(model, step, seed)
+        ...                                              # backward, optimizer step, zero_grad
+        if step + 1 in workload.evaluation_steps():
+            value = workload.validate(model)
+            if workload.reached(value): break
+
+Steps are counted from 0.  Batches are functions of (step, seed), and so is all randomness inside the loss: a run that
+goes on from the states of model and optimizer after k steps has the same curve as one that was never stopped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fallline.workloads.seeding import mixed
+
+LOWER, HIGHER = "lower", "higher"
+
+
+@dataclasses.dataclass(frozen=True)
+class About:
+    """What the table of workloads says of one, in a few words each."""
+
+    task: str = "–"
+    dataset: str = "–"
+    model: str = "–"
+    loss: str = "–"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Workload:
+    """A task to race optimizers on; see the module's text for how a run uses it.
+
+    The four callables are given by whoever writes the workload.  Racers call the methods, which also set the modes
+    of the model and the random numbers.
+    """
+
+    name: str
+    model: Callable[[int], nn.Module]
+    """seed → a new model.  torch's generator is seeded before it is called."""
+    batch: Callable[[int, int], Any]
+    """(step, seed) → the batch of that step: a function of the two, without memory; see ``minibatch``."""
+    loss: Callable[[Any, Any], Tensor]
+    """(model, batch) → the training loss.  torch's generator is seeded by (seed, step) before it is called."""
+    evaluate: Callable[[Any], float]
+    """model → the validation metric; called in eval mode without gradients."""
+    metric: str
+    """The metric's name."""
+    max_steps: int
+    """The budget in steps, and the length that schedules may count on.  Targets are set in two thirds of it."""
+    direction: str = LOWER
+    """Is "lower" or "higher" the better value of the metric."""
+    target: float | None = None
+    """The value to reach; None: whoever races says, for instance what a baseline reaches."""
+    eval_every: int | None = None
+    """Steps between evaluations; None: thirty evaluations in the budget."""
+    max_seconds: float | None = None
+    """The budget in seconds of training on one thread, where it is known."""
+    data_name: str = "data of your own"
+    """Which data is really used, for every result."""
+    about: About = About()
+
+    def __post_init__(self) -> None:
+        for field in ("model", "batch", "loss", "evaluate"):
+            if not callable(getattr(self, field)):
+                raise TypeError(f"{field} must be a function, got {getattr(self, field)!r}")
+        if self.direction not in (LOWER, HIGHER):
+            raise ValueError(f'direction must be "{LOWER}" or "{HIGHER}", got {self.direction!r}')
+        if self.eval_every is None:
+            object.__setattr__(self, "eval_every", max(1, int(self.max_steps) // 30))
+        for field in ("max_steps", "eval_every"):
+            value = getattr(self, field)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{field} must be a whole number >= 1, got {value!r}")
+        if self.target is not None and not math.isfinite(self.target):
+            raise ValueError(f"target must be a finite number or None, got {self.target!r}")
+        if self.max_seconds is not None and not self.max_seconds > 0:
+            raise ValueError(f"max_seconds must be > 0 or None, got {self.max_seconds!r}")
+
+    # ------------------------------------------------------------------ a run
+
+    def new_model(self, seed: int) -> nn.Module:
+        """The model before its first step, in training mode."""
+        torch.manual_seed(mixed(seed, "model"))
+        return self.model(seed).train()
+
+    def training_loss(self, model: nn.Module, step: int, seed: int) -> Tensor:
+        """The loss of one step, to be differentiated; dropout is drawn from (seed, step) alone."""
+        batch = self.batch(step, seed)
+        torch.manual_seed(mixed(seed, "step", step))
+        return self.loss(model, batch)
+
+    def validate(self, model: nn.Module) -> float:
+        """The validation metric; afterwards the model is in training mode again."""
+        model.eval()
+        try:
+            with torch.no_grad():
+                return float(self.evaluate(model))
+        finally:
+            model.train()
+
+    def evaluation_steps(self) -> range:
+        """After how many steps to evaluate: the same for every seed and contestant."""
+        assert self.eval_every is not None
+        return range(self.eval_every, self.max_steps + 1, self.eval_every)
+
+    # ------------------------------------------------------------------ values
+
+    def is_better(self, value: float, than: float) -> bool:
+        """NaN is better than nothing, and everything else is better than NaN."""
+        if math.isnan(value) or math.isnan(than):
+            return math.isnan(than) and not math.isnan(value)
+        return value < than if self.direction == LOWER else value > than
+
+    def reached(self, value: float) -> bool:
+        """Is the target met?  NaN meets none."""
+        if self.target is None:
+            return False
+        return value <= self.target if self.direction == LOWER else value >= self.target
+
+    def replace(self, **changes: Any) -> Workload:
+        """The same workload with other fields, for instance another target."""
+        return dataclasses.replace(self, **changes)
