@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 import traceback
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from rich.console import Console
 
-from benchmarks import report
+from benchmarks import report, store
 from benchmarks.cases import CASES
-from benchmarks.rows import FAILED, Result, Row, failed
-from benchmarks.settings import RESULTS, ROOT, Settings
+from benchmarks.rows import FAILED, Result, failed
+from benchmarks.settings import ROOT, Settings
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small and short: shows that all works, proves nothing")
+    parser.add_argument("--quick", action="store_true", help="small and short: all works, nothing is proved")
     parser.add_argument("--only", action="append", choices=list(CASES), metavar="NAME", help=", ".join(CASES))
+    parser.add_argument("--resume", action="store_true", help="go on with the last run, if it was stopped")
     parser.add_argument("--build", action="store_true", help="also time a build from a clean clone (minutes)")
     parser.add_argument("--threads", type=int, default=2, help="threads of every arm (default 2)")
     parser.add_argument("--seed", type=int, default=0)
@@ -33,31 +32,26 @@ def main() -> int:
     options = {"build": chosen.build, "seed": chosen.seed, "threads": chosen.threads}
     settings = Settings.for_quick(**options) if chosen.quick else Settings(**options)
     torch.set_num_threads(settings.threads)
-    where = report.circumstances(settings)
-    kind = "quick-" if settings.quick else ""
-    data = RESULTS / f"{kind}{time.strftime('%Y%m%d-%H%M%S')}.json"
-    raw: dict[str, Any] = {"circumstances": where, "cases": {}}
-    rows: list[Row] = []
+    run = (store.last_run(settings) if chosen.resume else None) or store.new_run(settings)
     for name in chosen.only or CASES:
-        try:
-            result = CASES[name](settings)
-        except Exception as error:  # the other cases still count
-            traceback.print_exc()
-            result = Result([failed(name, error)], {"error": repr(error)})
-        rows += result.rows
-        raw["cases"][name] = result.raw
-        report.save(data, raw)
+        if name not in run.cases:
+            run.add(name, measured(name, settings))
+    rows = run.rows()
     console = Console(width=None if sys.stdout.isatty() else 180, highlight=False)
     report.show(rows, console, settings.quick)
-    console.print(f"Raw samples: {data.relative_to(ROOT)}")
-    failures = sum(row.note.startswith(FAILED) for row in rows)
-    if settings.quick or chosen.only:
-        return int(failures > 0)
-    page = ROOT / "docs" / "benchmarks.md"
-    page.parent.mkdir(exist_ok=True)
-    page.write_text(report.markdown(rows, where, data), encoding="utf-8")
-    console.print(f"Written: {page.relative_to(ROOT)}")
-    return int(failures > 0)
+    console.print(f"Raw samples: {run.path.relative_to(ROOT)}")
+    if not settings.quick and not chosen.only:
+        page = report.write_page(rows, run)
+        console.print(f"Written: {page.relative_to(ROOT)}")
+    return int(any(row.note.startswith(FAILED) for row in rows))
+
+
+def measured(name: str, settings: Settings) -> Result:
+    try:
+        return CASES[name](settings)
+    except Exception as error:  # the other cases still count
+        traceback.print_exc()
+        return Result([failed(name, error)], {"error": repr(error)})
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import report
+from benchmarks import store
 from benchmarks.arms import OURS, OURS_INT8, TORCH
 from benchmarks.rows import milliseconds
 from benchmarks.settings import RESULTS, ROOT, Settings
@@ -39,11 +39,11 @@ def main() -> int:
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
     settings = Settings(seed=chosen.seed, threads=chosen.threads, seconds=chosen.seconds, least_rounds=7)
-    where = report.circumstances(settings)
+    where = store.circumstances(settings)
     pairs = [(arm, OURS) for arm in ARMS if arm != OURS]
     found = [compare(count, elements, ARMS, pairs, settings) for count, elements in SIZES]
     data = {"circumstances": where, "sizes": {steps.shape: steps.as_json() for steps in found}}
-    report.save(RESULTS / "adamw_step.json", data)
+    store.save(RESULTS / "adamw_step.json", data)
     if chosen.json:
         json.dump({**data, "verdict": verdict(found)}, sys.stdout, indent=1)
         return 0

@@ -1,12 +1,8 @@
-"""Shows the rows: a table in the terminal, ``docs/benchmarks.md``, and the raw samples as JSON."""
+"""Shows the rows of a run: as a table in the terminal and as ``docs/benchmarks.md``."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -14,41 +10,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.rows import Row
-from benchmarks.settings import ROOT, Settings
-from fallline.measure import machine
+from benchmarks.settings import ROOT
+from benchmarks.store import Run
 
-PEERS = ("bitsandbytes", "torchao", "deepspeed")
-
-
-def circumstances(settings: Settings) -> dict[str, Any]:
-    """What the numbers were taken on and with."""
-    found = machine.describe()
-    found["versions"] |= {name: version for name in PEERS if (version := _version(name))}
-    found["commit"] = _git("rev-parse", "--short=12", "HEAD") or "unknown"
-    if _git("status", "--porcelain", "--untracked-files=no"):
-        found["commit"] += ", with changes"
-    found["seed"] = settings.seed
-    return found
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip() if done.returncode == 0 else ""
-
-
-def save(path: Path, data: Any) -> None:
-    """Whole or not at all: a run that is killed leaves the last complete file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(data, indent=1))
-    os.replace(temporary, path)
+PAGE = ROOT / "docs" / "benchmarks.md"
+BY_HAND = "\n## What was learned"
+"""From this heading on the page is written by people, and stays."""
 
 
 def show(rows: Sequence[Row], console: Console, quick: bool) -> None:
@@ -91,6 +58,15 @@ hand-written sweep with as many streams over as many elements, which is one more
 Allocations are everything that is asked of malloc and mmap during a step, in a process of its own. Bytes of
 states are those of all storages that the states lie in.
 """
+
+
+def write_page(rows: Sequence[Row], run: Run) -> Path:
+    """Writes the page, and keeps what people have added to the one before."""
+    before = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    kept = before[before.index(BY_HAND) :] if BY_HAND in before else ""
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(markdown(rows, run.circumstances, run.path) + kept, encoding="utf-8")
+    return PAGE
 
 
 def markdown(rows: Sequence[Row], where: Mapping[str, Any], data: Path) -> str:

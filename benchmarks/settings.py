@@ -19,7 +19,7 @@ class Settings:
     threads: int = 2
     least_rounds: int = 21
     most_rounds: int = 301
-    seconds: float = 90.0
+    seconds: float = 60.0
     """Per case; what comes first, this or the interval, ends it."""
     interval: float = 0.01
     """Half the width, relative to the ratio, at which a comparison is settled."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import report
+from benchmarks import store
 from benchmarks.settings import Settings
 
 Key = Mapping[str, Any]
@@ -19,7 +19,7 @@ def all_runs(path: Path, keys: Sequence[Key], run: Callable[[Key], Mapping[str, 
     """One result per key, in order: what is stored under an equal key is not computed again."""
     stored: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
     by_key = {_text(entry["key"]): entry for entry in stored}
-    where = report.circumstances(Settings())
+    where = store.circumstances(Settings())
     spent: list[float] = []
     missing = [key for key in keys if _text(key) not in by_key]
     if len(missing) < len(keys):
@@ -31,7 +31,7 @@ def all_runs(path: Path, keys: Sequence[Key], run: Callable[[Key], Mapping[str, 
         entry = {"key": dict(key), "result": dict(run(key)), "circumstances": where}
         spent.append(time.perf_counter() - start)
         by_key[_text(key)] = entry
-        report.save(path, list(by_key.values()))
+        store.save(path, list(by_key.values()))
     commits = {by_key[_text(key)]["circumstances"]["commit"] for key in keys}
     if len(commits) > 1:
         _note(f"runs of several commits: {', '.join(sorted(commits))}; remove {path.name} to start again")

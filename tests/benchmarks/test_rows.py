@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from benchmarks import report, store
 from benchmarks.report import markdown, sentence
-from benchmarks.rows import Row
+from benchmarks.rows import Result, Row, failed
+from benchmarks.settings import Settings
+from benchmarks.store import Run
 from fallline.measure.stats import Estimate
+
+WHERE: dict[str, Any] = {
+    "cpu": "a processor",
+    "cores": 2,
+    "threads": 2,
+    "caches": {"L2": "1M"},
+    "memory_gib": 8.0,
+    "instruction_set": "avx2",
+    "versions": {"torch": "2.13.0"},
+    "commit": "abc",
+    "load_average": None,
+}
 
 
 def row(value: Estimate | None, *, at_least: bool = True, strict: bool = True, note: str = "") -> Row:
@@ -37,17 +56,34 @@ def test_sentence_counts_what_was_measured() -> None:
 
 
 def test_page_has_every_row_and_the_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
-    where = {
-        "cpu": "a processor",
-        "cores": 2,
-        "threads": 2,
-        "caches": {"L2": "1M"},
-        "memory_gib": 8.0,
-        "instruction_set": "avx2",
-        "versions": {"torch": "2.13.0"},
-        "commit": "abc",
-        "load_average": None,
-    }
-    page = markdown([row(Estimate(2.5, 2.4, 2.6, 9))], where, tmp_path_factory.getbasetemp() / "data.json")
+    page = markdown([row(Estimate(2.5, 2.4, 2.6, 9))], WHERE, tmp_path_factory.getbasetemp() / "data.json")
     assert "| what | peer | 2.5× (2.4 to 2.6) | ≥ 2× | reached |" in page
     assert "a processor" in page and "commit abc" in page and "`data.json`" in page
+
+
+def test_page_keeps_what_people_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "benchmarks.md"
+    page.write_text("# Benchmarks\n\nold numbers\n\n## What was learned\n\n- by hand\n", encoding="utf-8")
+    monkeypatch.setattr(report, "PAGE", page)
+    report.write_page([row(Estimate(2.5, 2.4, 2.6, 9))], Run(tmp_path / "data.json", WHERE))
+    written = page.read_text(encoding="utf-8")
+    assert "old numbers" not in written and "2.5×" in written
+    assert written.endswith("\n\n## What was learned\n\n- by hand\n")
+
+
+def test_rows_survive_their_file(tmp_path: Path) -> None:
+    rows = [row(Estimate(2.5, 2.4, 2.6, 9)), row(None, note="peer: not installed")]
+    run = Run(tmp_path / "full-1.json", WHERE)
+    run.add("case", Result(rows, {}))
+    stored = json.loads(run.path.read_text())
+    assert Run(run.path, stored["circumstances"], stored["cases"]).rows() == rows
+
+
+def test_resuming_leaves_out_what_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "RESULTS", tmp_path)
+    run = store.new_run(Settings())
+    run.add("good", Result([row(Estimate(2.5, 2.4, 2.6, 9))], {}))
+    run.add("bad", Result([failed("bad", RuntimeError("broken"))], {}))
+    found = store.last_run(Settings())
+    assert found is not None and list(found.cases) == ["good"]
+    assert store.last_run(Settings(seed=1)) is None

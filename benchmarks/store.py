@@ -1,0 +1,94 @@
+"""A run and its file: every case is written when it ends, so that a run that was stopped can go on."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from benchmarks.rows import FAILED, Result, Row
+from benchmarks.settings import RESULTS, ROOT, Settings
+from fallline.measure import machine
+from fallline.measure.stats import Estimate
+
+PEERS = ("bitsandbytes", "torchao", "deepspeed")
+
+
+@dataclasses.dataclass
+class Run:
+    path: Path
+    circumstances: dict[str, Any]
+    cases: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    """Name → its rows and its raw samples, as plain data."""
+
+    def add(self, name: str, result: Result) -> None:
+        self.cases[name] = {"rows": [dataclasses.asdict(row) for row in result.rows], "raw": dict(result.raw)}
+        save(self.path, {"circumstances": self.circumstances, "cases": self.cases})
+
+    def rows(self) -> list[Row]:
+        return [_row(data) for case in self.cases.values() for data in case["rows"]]
+
+
+def _row(data: dict[str, Any]) -> Row:
+    value = Estimate(**data["value"]) if data["value"] else None
+    return Row(**{**data, "value": value})
+
+
+def new_run(settings: Settings) -> Run:
+    name = f"{_kind(settings)}-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    return Run(RESULTS / name, circumstances(settings))
+
+
+def last_run(settings: Settings) -> Run | None:
+    """The newest run of this commit with these settings, without the cases that have to be measured again."""
+    now = circumstances(settings)
+    for path in sorted(RESULTS.glob(f"{_kind(settings)}-*.json"), reverse=True):
+        data = json.loads(path.read_text())
+        if all(data["circumstances"][key] == now[key] for key in ("commit", "seed", "threads")):
+            done = {name: case for name, case in data["cases"].items() if _is_done(case)}
+            return Run(path, data["circumstances"], done)
+    return None
+
+
+def _is_done(case: dict[str, Any]) -> bool:
+    return not any(row["note"].startswith((FAILED, "not measured")) for row in case["rows"])
+
+
+def _kind(settings: Settings) -> str:
+    return "quick" if settings.quick else "full"
+
+
+def circumstances(settings: Settings) -> dict[str, Any]:
+    """What the numbers were taken on and with."""
+    found = machine.describe()
+    found["versions"] |= {name: version for name in PEERS if (version := _version(name))}
+    found["commit"] = _git("rev-parse", "--short=12", "HEAD") or "unknown"
+    if _git("status", "--porcelain", "--untracked-files=no"):
+        found["commit"] += ", with changes"
+    found["seed"] = settings.seed
+    return found
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def save(path: Path, data: Any) -> None:
+    """Whole or not at all: a run that is killed leaves the last complete file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(data, indent=1))
+    os.replace(temporary, path)
