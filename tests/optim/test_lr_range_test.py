@@ -132,6 +132,17 @@ def test_states_stay_the_same_tensors():
     assert_same(buffer, value)
 
 
+def test_attributes_of_the_optimizer_are_put_back():
+    model, step = quadratic()
+    optimizer = fallline.SGD(model.parameters(), lr=0.1, clip_norm=1.0)
+    torch.optim.lr_scheduler.ConstantLR(optimizer)
+    before = set(vars(optimizer))
+    lr_range_test(model, step, optimizer, [None], steps=10)
+    assert optimizer.grad_norm is None
+    # The scheduler's mark that the optimizer has stepped: it has not.
+    assert set(vars(optimizer)) == before
+
+
 def test_put_back_after_an_error_too():
     model, step = quadratic()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)

@@ -179,7 +179,9 @@ CASES: dict[str, Case] = {
         dict(lr=0.1, decoupled_decay=True, trust_clip=True, max_grad_norm=100.0),
         one_oracle=True,
     ),
-    "lamb, coupled": Case("LAMB", "lamb", dict(lr=0.01, adam_w_mode=False, weight_decay=0.1), one_oracle=True),
+    "lamb, coupled": Case(
+        "LAMB", "lamb", dict(lr=0.01, adam_w_mode=False, weight_decay=0.1, max_grad_norm=1e3), one_oracle=True
+    ),
     "lamb, no decay": Case("LAMB", "lamb", dict(lr=0.01, weight_decay=0.0), one_oracle=True),
     "lamb, always adapting": Case(
         "LAMB",

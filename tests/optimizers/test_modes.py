@@ -74,6 +74,7 @@ def test_a_second_call_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.filterwarnings("ignore:this checkpoint of")
 @pytest.mark.parametrize("stepped", [0, 2])
 def test_a_step_in_eval_mode_raises_and_changes_nothing(name: str, stepped: int) -> None:
     params = parameters()

@@ -452,7 +452,7 @@ def test_states_have_the_space_of_their_shape():
         p, g, full, row: signed(shape=axis(-1), when="matrix"), col: signed(shape=axis(-2), when="matrix"), *,
         matrix: static,
     ):  # fmt: skip
-        return p + (row * col if matrix else full), full, row, col
+        return p + (row * col if matrix else full), full, 2 * row if matrix else row, 2 * col if matrix else col
 
     program = traced(shaped, ndim=3, matrix=True)
     assert program.operands == ("p", "g")

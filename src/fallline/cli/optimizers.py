@@ -157,7 +157,8 @@ def _facts(info: Info) -> list[tuple[str, str]]:
     if info.sources:
         facts.append(("follows", ", ".join(info.sources)))
     facts += [("deviation", text) for text in info.deviations]
-    facts.append(("sparse gradients", "yes" if info.sparse_gradients else "no"))
+    if info.sparse_gradients:
+        facts.append(("takes", "sparse gradients too"))
     if info.cannot:
         facts.append(("cannot", ", ".join(info.cannot)))
     return facts

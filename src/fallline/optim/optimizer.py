@@ -498,10 +498,10 @@ class RuleOptimizer(torch.optim.Optimizer):
 
     def _write_scalars(self, writes: Sequence[ScalarWrite]) -> None:
         for target, name, value in writes:
-            if isinstance(target, int):
-                self._flat[name][target] = value
-            else:
+            if isinstance(target, dict):
                 target[name] = value
+            else:
+                self._flat[name][target] = value
 
     # ------------------------------------------------------------------ checkpoints and copies
 

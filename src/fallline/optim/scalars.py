@@ -21,7 +21,8 @@ from fallline.optim.states import STEP
 from fallline.optimizers.describe import Description
 
 ScalarWrite = tuple[Any, str, float]
-"""(parameter number or group, name, value): scalar states are written when all buckets have read them."""
+"""(parameter number, several of them, or a group; name, value): scalar states are written when all buckets have read
+them."""
 
 
 class GroupClasses:
@@ -113,6 +114,7 @@ class Rows:
         self.groups = groups
         self.by_group = classes.by_group
         self.classes, self.class_of_group = classes.sort(groups)
+        self.flat = flat
         self.steps = flat[STEP]
         self.scalars = {name: values.tolist() for name, values in flat.items() if name != STEP}
         self.writes: list[ScalarWrite] = []
@@ -122,26 +124,53 @@ class Rows:
         self._noted: set[tuple[int, str]] = set()
 
     def of(self, bucket: Bucket, active: Sequence[int]) -> StepNumbers:
-        simple = bucket.facts is None and not bucket.scalar_inputs and not bucket.program.host_writes
-        step = float(self.steps[bucket.numbers[0]])
-        if simple and len(active) == len(bucket.items) and (self.steps[bucket.where] == step).all():
-            numbers = self._uniform(bucket, step)
+        if len(active) == len(bucket.items) and self._is_uniform(bucket):
+            numbers = self._uniform(bucket)
         else:
             numbers = self._each(bucket, active)
         numbers.keys = self._keys(bucket)
         return numbers
 
-    def _uniform(self, bucket: Bucket, step: float) -> StepNumbers:
-        """All parameters are at the same step: one row per class."""
-        host, names = bucket.program.host, bucket.program.host_inputs
-        rows = []
-        for values in self.classes:
-            complete = {"step": step + 1.0, "first": step == 0.0, "shared_lr": self.shared_lr, **values}
-            rows.append(host(*[complete[name] for name in names])[0])
-        if len(rows) == 1:
-            return StepNumbers(rows, bucket.zeros)
-        of_group = self.class_of_group
-        return StepNumbers(rows, [of_group[g] for g in bucket.groups])
+    def _is_uniform(self, bucket: Bucket) -> bool:
+        """Whether its parameters differ in nothing but their group."""
+        if bucket.facts is not None:
+            return False
+        for name in (STEP, *bucket.scalar_inputs):
+            values = self.flat[name][bucket.where]
+            if not (values == values[0]).all():
+                return False
+        return True
+
+    def _uniform(self, bucket: Bucket) -> StepNumbers:
+        """One row per class."""
+        program, number = bucket.program, bucket.numbers[0]
+        step = float(self.steps[number])
+        own = {name: self.scalars[name][number] for name in bucket.scalar_inputs}
+        row_of, chosen = bucket.zeros, self.classes
+        if len(chosen) > 1:
+            rows_of_classes: dict[int, int] = {}
+            row_of = [rows_of_classes.setdefault(self.class_of_group[g], len(rows_of_classes)) for g in bucket.groups]
+            chosen = [self.classes[which] for which in rows_of_classes]
+        rows, written = [], []
+        for values in chosen:
+            complete = {"step": step + 1.0, "first": step == 0.0, "shared_lr": self.shared_lr, **values, **own}
+            row, writes = program.host(*[complete[name] for name in program.host_inputs])
+            rows.append(row)
+            written.append(writes)
+        if program.host_writes:
+            self._note_all(bucket, row_of, written)
+        return StepNumbers(rows, row_of)
+
+    def _note_all(self, bucket: Bucket, row_of: Sequence[int], written: Sequence[tuple[float, ...]]) -> None:
+        """As ``note`` for every parameter of a bucket, but at once."""
+        for position, name in enumerate(bucket.program.host_writes):
+            if self._shape(bucket, name) == "scalar":
+                for row, values in enumerate(written):
+                    chosen = bucket.where if len(written) == 1 else bucket.where[np.equal(row_of, row)]
+                    self.writes.append((chosen, name, values[position]))
+            else:
+                for i in dict(zip(bucket.groups, range(len(bucket.groups)), strict=True)).values():
+                    self.note(bucket, i, name, written[row_of[i]][position])
 
     def _each(self, bucket: Bucket, active: Sequence[int]) -> StepNumbers:
         program = bucket.program
@@ -173,11 +202,7 @@ class Rows:
 
     def note(self, bucket: Bucket, i: int, name: str, value: float) -> None:
         """Remembers the new value of a scalar state."""
-        if name == STEP:
-            shape: Any = "group" if self.by_group else "scalar"
-            value = int(value)
-        else:
-            shape = bucket.program.states[name].shape
+        shape = self._shape(bucket, name)
         if shape == "scalar":
             self.writes.append((bucket.numbers[i], name, value))
             return
@@ -186,7 +211,12 @@ class Rows:
         if (number, name) not in self._noted:
             self._noted.add((number, name))
             chosen = self.groups if number < 0 else [self.groups[number]]
-            self.writes.extend((group, name, value) for group in chosen)
+            self.writes.extend((group, name, int(value) if name == STEP else value) for group in chosen)
+
+    def _shape(self, bucket: Bucket, name: str) -> Any:
+        if name == STEP:
+            return "group" if self.by_group else "scalar"
+        return bucket.program.states[name].shape
 
     def _keys(self, bucket: Bucket) -> list[dict[int, int]] | None:
         if not bucket.rounds_at_random:

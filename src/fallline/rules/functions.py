@@ -99,7 +99,8 @@ def max(x: Node, axis: Axis = "tensor") -> Node:
 
 
 def mean(x: Node, axis: Axis = "tensor") -> Node:
-    return sum(x, axis) / count(x, axis)
+    """The mean of ``x`` along ``axis``; of no elements it is 0, so that empty tensors leave no NaN behind."""
+    return sum(x, axis) / maximum(count(x, axis), 1)
 
 
 def dot(a: Node, b: Node, axis: Axis = "tensor") -> Node:

@@ -216,6 +216,8 @@ def _sort_writes(
         state = states.get(name)
         if node.is_bool:
             raise RuleError(f"returns a truth value for {name}; use where(condition, 1.0, 0.0)")
+        if node.op in ("operand", "host") and node.attr == name:
+            continue  # a state that is returned as it came
         if name not in states and name != rule.param_name:
             if node.space != Space.HOST:  # the counter, which only an entry point may set
                 raise RuleError(f"{name} is a number of steps; it cannot follow from what is in memory")
@@ -229,7 +231,6 @@ def _sort_writes(
             if node.space not in (state.space, Space.BATCH) and not node.space.is_scalar:
                 raise RuleError(f"{name} has a value per {state.space.name.lower()}, but its new value does not")
             small[name] = node
-        elif not (node.op == "operand" and node.attr == name):
-            # A state that is returned as it came is not written.
+        else:
             writes[name] = node
     return writes, small, host, late

@@ -11,6 +11,7 @@ import hashlib
 import struct
 from collections.abc import Sequence
 
+from fallline.lower.native.slots import Slots
 from fallline.rules.graph import Node, Space
 from fallline.rules.program import Program
 
@@ -28,54 +29,6 @@ _INFIX = {
     "and": "&",
     "or": "|",
 }
-
-
-class Slots:
-    """Where a program's scalars and small arrays live; shared by the emitter and the launcher."""
-
-    def __init__(self, program: Program):
-        small: dict[int, Node] = {}
-        for nodes in (*program.stages, *program.reductions):
-            small.update((n.index, n) for n in nodes)
-        operands = {n.index: n for n in _small_operands(program)}
-        ordered = [*operands.values(), *(small[i] for i in sorted(small))]
-        self.row = {n.index: i for i, n in enumerate(program.row)}
-        self.scalars = [n for n in ordered if n.space.is_scalar]
-        self.vectors = [n for n in ordered if not n.space.is_scalar]
-        self.scalar = {n.index: i for i, n in enumerate(self.scalars)}
-        self.vector = {n.index: i for i, n in enumerate(self.vectors)}
-        # Values that are one number for a whole segment follow the scalars.
-        per_segment = [n for n in self.vectors if n.space != Space.COL]
-        self.segment = {n.index: i for i, n in enumerate(per_segment)}
-        self.segment_vectors = [self.vector[n.index] for n in per_segment]
-        columns = [n for n in self.vectors if n.space == Space.COL]
-        self.column = {n.index: i for i, n in enumerate(columns)}
-        self.column_vectors = [self.vector[n.index] for n in columns]
-
-    def in_segment(self, node: Node) -> int | None:
-        """The index of a value in ``fl_segment.s``; 0 is the gradient's factor."""
-        if node.index in self.row:
-            return 1 + self.row[node.index]
-        if node.index in self.scalar:
-            return 1 + len(self.row) + self.scalar[node.index]
-        if node.index in self.segment:
-            return 1 + len(self.row) + len(self.scalars) + self.segment[node.index]
-        return None
-
-
-def _small_operands(program: Program) -> list[Node]:
-    found: dict[str, Node] = {}
-    roots = [*program.small_writes.values(), *program.writes.values(), *program.late_writes.values()]
-    pending, seen = list(roots), set()
-    while pending:
-        node = pending.pop()
-        if node.index in seen:
-            continue
-        seen.add(node.index)
-        pending.extend(node.args)
-        if node.op == "operand" and node.attr in program.small_operands:
-            found[node.attr] = node
-    return [found[name] for name in program.small_operands if name in found]
 
 
 def _literal(value: float | bool, real: str) -> str:
@@ -312,20 +265,22 @@ class _Stage:
 
     def __init__(self, program: Program, slots: Slots, k: int):
         self.program, self.slots, self.k = program, slots, k
+        self.here: dict[int, str] = {}
+        """Values of the loop that is being written."""
 
     def text(self) -> str:
         lines: list[str] = []
         if self.k == 0:
-            for node in _small_operands(self.program):
+            for node in self.slots.states:
                 source = self.program.small_operands.index(node.attr)
-                lines.append(_over(node.space, f"{self.vector(node)}[@] = q->state[{source}][@];"))
-        for node in self.program.stages[self.k]:
-            lines += self.compute(node)
+                lines += _over(node.space, [f"{self.vector(node)}[@] = q->state[{source}][@];"])
+        for loop in self.slots.loops[self.k]:
+            lines += self.compute(loop)
         if self.k == len(self.program.reductions):
             for name, node in self.program.small_writes.items():
                 target = self.program.small_operands.index(name)
                 space = self.program.states[name].space
-                lines.append(_over(space, f"q->state[{target}][@] = (float)({self.value(node, False)});"))
+                lines += _over(space, [f"q->state[{target}][@] = (float)({self.value(node, False)});"])
         if not lines:
             return ""
         return "\n".join([f"static void @NAME@_stage{self.k}(const fl_small* q) {{", *_indent(lines), "}\n"])
@@ -333,14 +288,24 @@ class _Stage:
     def vector(self, node: Node) -> str:
         return f"q->vec[{self.slots.vector[node.index]}]"
 
-    def compute(self, node: Node) -> list[str]:
-        if node.op == "reduce":
-            return self.reduce(node)
+    def compute(self, loop: Sequence[Node]) -> list[str]:
+        first = loop[0]
+        if first.op == "reduce":
+            return self.reduce(first)
+        if first.space.is_scalar:
+            return [f"q->scalar[{self.slots.scalar[first.index]}] = {self.expression(first)};"]
+        body = []
+        for i, node in enumerate(loop):
+            body.append(f"const double t{i} = {self.expression(node)};")
+            self.here[node.index] = f"t{i}"
+            if node.index in self.slots.vector:
+                body.append(f"{self.vector(node)}[@] = (float)t{i};")
+        self.here = {}
+        return _over(first.space, body)
+
+    def expression(self, node: Node) -> str:
         wants = [node.op in ("and", "or", "not") or (node.op == "where" and i == 0) for i in range(len(node.args))]
-        args = [self.value(a, w) for a, w in zip(node.args, wants, strict=True)]
-        if node.space.is_scalar:
-            return [f"q->scalar[{self.slots.scalar[node.index]}] = {_expression(node, args)};"]
-        return [_over(node.space, f"{self.vector(node)}[@] = (float)({_expression(node, args)});")]
+        return _expression(node, [self.value(a, w) for a, w in zip(node.args, wants, strict=True)])
 
     def reduce(self, node: Node) -> list[str]:
         (source,), (kind, _) = node.args, node.attr
@@ -364,7 +329,9 @@ class _Stage:
         """``[@]`` stands for the index of the loop around it."""
         if node.op == "const":
             return _as(_literal(node.attr, "double"), isinstance(node.attr, bool), wants_bool)
-        if node.space == Space.HOST:
+        if node.index in self.here:
+            text = self.here[node.index]
+        elif node.space == Space.HOST:
             text = f"q->row[{self.slots.row[node.index]}]"
         elif node.space.is_scalar:
             text = f"q->scalar[{self.slots.scalar[node.index]}]"
@@ -373,11 +340,11 @@ class _Stage:
         return _as(text, False, wants_bool)
 
 
-def _over(space: Space, line: str) -> str:
-    """A loop over a small array; ``[@]`` in the line becomes its index."""
+def _over(space: Space, body: Sequence[str]) -> list[str]:
+    """A loop over a small array; ``[@]`` in its body becomes the index."""
     outer, inner, index = _SIZES[space]
-    loop = f"for (int64_t b = 0; b < {outer}; ++b) for (int64_t j = 0; j < {inner}; ++j)"
-    return f"{loop} {line.replace('[@]', f'[{index}]')}"
+    head = f"for (int64_t b = 0; b < {outer}; ++b) for (int64_t j = 0; j < {inner}; ++j) {{"
+    return [head, *_indent([line.replace("[@]", f"[{index}]") for line in body]), "}"]
 
 
 def _indent(lines: Sequence[str]) -> list[str]:

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from ctypes import c_int32
 
 from fallline.lower.native.compiler import compile_kernel
-from fallline.lower.native.emit import Slots, emit
+from fallline.lower.native.emit import emit
 from fallline.lower.native.library import CProgram, CReduction, Library, NativeUnavailable, library
+from fallline.lower.native.slots import Slots
 from fallline.rules.graph import Space
 from fallline.rules.program import Program
 
