@@ -217,6 +217,22 @@ def test_copies_of_weights_are_not_stored_in_8_bits(name: str) -> None:
         getattr(fallline, name)([one()], state_dtype="int8")
 
 
+@pytest.mark.parametrize("state_dtype", ["bfloat16", "int8", "int4"])
+def test_a_variance_is_not_the_difference_of_rounded_states(state_dtype: str) -> None:
+    """Steady gradients leave v − mean² a thousandth of v: rounded apart, the two would differ by noise."""
+    says = r'centered=True needs state_dtype="float32"'
+    with pytest.raises(ValueError, match=says):
+        fallline.RMSprop([one()], centered=True, state_dtype=state_dtype)
+    with pytest.raises(ValueError, match=says):
+        fallline.RMSprop([{"params": [one()], "state_dtype": state_dtype}], centered=True)
+    later = fallline.RMSprop([one()], state_dtype=state_dtype)
+    later.param_groups[0]["centered"] = True
+    with pytest.raises(ValueError, match=says):
+        steps(later, 1)
+    mixed = fallline.RMSprop([{"params": [one()], "centered": True}, {"params": [one()], "state_dtype": state_dtype}])
+    steps(mixed, 2)
+
+
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_sparse_gradients_are_refused(name: str) -> None:
     p = one((6, 2))

@@ -130,7 +130,8 @@ class RuleOptimizer(torch.optim.Optimizer):
         description = self.description
         check_options(group)
         description.check(
-            {name: group[name] for name in description.defaults if name in group and name not in GROUP_OPTIONS}
+            {name: group[name] for name in description.defaults if name in group and name not in GROUP_OPTIONS},
+            group["state_dtype"],
         )
         check_fixed(group, description)
         check_cautious(group, description)

@@ -45,11 +45,16 @@ class Description:
     doc: str
     sources: tuple[str, ...] = ()
     deviations: tuple[str, ...] = ()
+    """Where this differs from its sources."""
+    elsewhere: tuple[str, ...] = ()
+    """Where other packages differ under the same name, and what is wrong there."""
     torch_class: str | None = None
     """The class of torch.optim whose checkpoints are exchanged."""
     torch_group: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Keys that torch's class expects in a parameter group and that never change here."""
     requires: tuple[Requirement, ...] = ()
+    low_bit_requires: tuple[Requirement, ...] = ()
+    """What must hold as well if states are stored in fewer than 32 bits."""
     alike: tuple[str, ...] = ()
     """Hyperparameters that must be the same in all groups, because what they act on belongs to all."""
     reminder: Reminder | None = None
@@ -85,7 +90,7 @@ class Description:
             expanded.update(zip(parts, numbers, strict=True))
         return expanded
 
-    def check(self, values: Mapping[str, Any]) -> None:
+    def check(self, values: Mapping[str, Any], state_dtype: str = "float32") -> None:
         """Raises an error that names the argument, its value and what would be right."""
         spelled = {part: f"{alias}[{i}]" for alias, parts in self.rule.aliases.items() for i, part in enumerate(parts)}
         expanded = self.expand(values)
@@ -93,7 +98,7 @@ class Description:
         for name, note in notes.items():
             if name in expanded:
                 note.check(spelled.get(name, name), expanded[name])
-        for requirement in self.requires:
+        for requirement in (*self.requires, *(self.low_bit_requires if state_dtype != "float32" else ())):
             requirement.check(expanded)
 
 
@@ -105,9 +110,11 @@ def describe(
     doc: str | None = None,
     sources: tuple[str, ...] = (),
     deviations: tuple[str, ...] = (),
+    elsewhere: tuple[str, ...] = (),
     torch_class: str | None = None,
     torch_group: Mapping[str, Any] | None = None,
     requires: tuple[Requirement, ...] = (),
+    low_bit_requires: tuple[Requirement, ...] = (),
     alike: tuple[str, ...] = (),
     reminder: Reminder | None = None,
     variants: Mapping[str, Mapping[str, Any]] | None = None,
@@ -123,9 +130,11 @@ def describe(
         doc=doc or rule.function.__doc__ or "",
         sources=sources,
         deviations=deviations,
+        elsewhere=elsewhere,
         torch_class=torch_class,
         torch_group=torch_group or {},
         requires=requires,
+        low_bit_requires=low_bit_requires,
         alike=alike,
         reminder=reminder,
         variants=variants or {},

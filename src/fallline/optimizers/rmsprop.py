@@ -18,7 +18,7 @@ Arguments:
     eps: ε.
     weight_decay: λ, added to the gradient.
     momentum: μ; 0 keeps no buffer.
-    centered: subtract the squared mean.
+    centered: subtract the squared mean; keeps its states in 32 bits.
     eps_inside: ε inside the root.
 
 Example:
@@ -35,7 +35,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.describe import Requirement, describe
 from fallline.rules import direction, fraction, nonneg, rule, signed, sqrt, static
 
 
@@ -68,5 +68,17 @@ RMSprop = describe(
     centered=False,
     eps_inside=False,
     sources=("torch/optim/rmsprop.py",),
+    deviations=(
+        "eps_inside=True is the textbook's form, which torch does not have; its default ε there is 1e-6",
+        "centered=True refuses states in fewer than 32 bits: with steady gradients v and ḡ² are nearly equal, and "
+        "rounded apart their difference is noise of either sign, whose root is nothing or stretches a step by 1/ε",
+    ),
+    low_bit_requires=(
+        Requirement(
+            lambda centered: not centered,
+            'centered=True needs state_dtype="float32": its variance is a small difference of two states, which '
+            "rounding them would make negative",
+        ),
+    ),
     torch_class="RMSprop",
 )
