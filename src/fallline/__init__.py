@@ -21,14 +21,24 @@ _PUBLIC = {
     "LawaEma": "fallline.averaging",
     "LawaQueue": "fallline.averaging",
     "WeightEma": "fallline.averaging",
+    "EqualCycles": "fallline.schedules",
+    "NestedRestarts": "fallline.schedules",
+    "WarmupCosine": "fallline.schedules",
+    "WarmupStableDecay": "fallline.schedules",
+    "FullMatrixAdagrad": "fallline.teaching",
+    "LineSearchGD": "fallline.teaching",
     "lr_range_test": "fallline.optim.lr_range_test",
     "Workload": "fallline.workloads",
 }
+
+_MODULES = ("averaging", "rules", "schedules", "teaching")
 
 
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"fallline.{name}")
     else:
         from fallline.optimizers import FILES
 
@@ -44,4 +54,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from fallline.optimizers import FILES
 
-    return sorted({*_PUBLIC, *FILES, "__version__"})
+    return sorted({*_PUBLIC, *_MODULES, *FILES, "__version__"})

@@ -12,10 +12,12 @@ with α the group's rate and m = ``lr_min``, which is also the rate after T.
 
 Arguments:
     optimizer: its groups' rates are the peaks.
-    total_steps: T, updates in all. warmup_steps: W, in every cycle.  AlgoPerf's is int(w·T): a share of the
-    whole training, not of the cycle. cycles: c. lr_min: m. first_step: "peak-first": the first update has
-    rate α, as in AlgoPerf, where the scheduler sets the rate only
-        after it; "jax": the first update has the formula's rate, m.
+    total_steps: T, updates in all.
+    warmup_steps: W, in every cycle.  AlgoPerf's is int(w·T): a share of the whole training, not of the cycle.
+    cycles: c.
+    lr_min: m.
+    first_step: "peak-first": the first update has rate α, as in AlgoPerf, where the scheduler sets the rate
+        only after it; "jax": the first update has the formula's rate, m.
 
 Example:
     >>> import torch, fallline

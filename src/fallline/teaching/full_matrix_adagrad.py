@@ -10,8 +10,9 @@ the diagonal loses (it does not care how the axes are turned) and what Shampoo a
 
 Arguments:
     lr: learning rate α.
-    eps: ε. variant: where ε stands: "inside" the root, as in the lecture's AdaGrad, or "outside", as Duchi et
-    al. write it. max_numel: tensors of more entries are refused.
+    eps: ε.
+    variant: where ε stands: "inside" the root, as in the lecture's AdaGrad, or "outside", as Duchi et al. write it.
+    max_numel: tensors of more entries are refused.
 
 Example:
     >>> import torch, fallline
