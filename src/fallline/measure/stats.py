@@ -1,12 +1,25 @@
-"""What samples can say: medians, bootstrap intervals, paired ratios, and no more digits than they support."""
+"""What samples can say: medians, intervals, comparisons, verdicts, and no more digits than they support.
+
+A verdict is wrong in at most ``ALPHA`` of the cases in which there is nothing to find, looks and tables included:
+whoever looks at the samples several times to decide whether to go on divides by the number of looks (``looks=``),
+and a table of comparisons goes through :func:`holm`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 
 import numpy as np
+
+from fallline.measure.ranks import least_pairs, normal_quantile, rank_sum_p, shift_interval, signed_rank_p
+
+ALPHA = 0.02
+"""How often a verdict may call equal things different."""
+POWER = 0.95
+"""How often the repeats that are advised would settle a difference of the size seen."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +88,7 @@ def paired_ratio(
 def in_words(times_longer: Estimate) -> str:
     """A ratio of times, the other's over ours, as a verdict on ours.
 
-    >>> in_words(Estimate(2.7, 2.6, 2.8, 30)), in_words(Estimate(0.5, 0.4, 0.6, 30))
+    >>> in_words(Estimate(2.7, 2.55, 2.85, 30)), in_words(Estimate(0.5, 0.4, 0.6, 30))
     ('2.7× faster', '2.0× slower')
     >>> in_words(Estimate(1.01, 0.99, 1.03, 30))
     'not distinguishable'
@@ -84,8 +97,7 @@ def in_words(times_longer: Estimate) -> str:
         return "not distinguishable"
     if times_longer.value > 1.0:
         return f"{times_longer.short('×')} faster"
-    inverse = Estimate(1 / times_longer.value, 1 / times_longer.high, 1 / times_longer.low, times_longer.count)
-    return f"{inverse.short('×')} slower"
+    return f"{_inverse(times_longer).short('×')} slower"
 
 
 def spread(samples: Sequence[float]) -> float:
@@ -93,3 +105,184 @@ def spread(samples: Sequence[float]) -> float:
     values = np.asarray(samples, dtype=np.float64)
     middle = np.median(values)
     return float(np.median(np.abs(values - middle)) / middle)
+
+
+# ------------------------------------------------------------------ comparisons
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Two sets of samples of one quantity: how many times the first's value the second's is."""
+
+    samples: tuple[Sequence[float], Sequence[float]] = dataclasses.field(repr=False)
+    ratio: Estimate
+    """Second over first; the interval is that of the test, at the level of one verdict."""
+    p: float
+    """Of "they are the same", corrected for the looks taken; not for other comparisons of a table."""
+    enough: bool
+    """Whether so many samples could have been significant at all."""
+    repeats_needed: int | None
+    """Samples of each at which a difference as large as this one would be settled; None if there is none."""
+
+    @functools.cached_property
+    def first(self) -> Estimate:
+        """The median of the first, with its 95 % interval."""
+        return bootstrap_median(self.samples[0])
+
+    @functools.cached_property
+    def second(self) -> Estimate:
+        return bootstrap_median(self.samples[1])
+
+    @property
+    def differs(self) -> bool:
+        """The verdict, if this is the only comparison."""
+        return self.p <= ALPHA
+
+
+def compare(
+    first: Sequence[float], second: Sequence[float], *, paired: bool = True, looks: int = 1, family: int = 1
+) -> Comparison:
+    """Compares samples of positive quantities, times above all.
+
+    ``paired`` samples were taken side by side, position by position; Wilcoxon's signed-rank test on the logarithms
+    of their ratios, otherwise the rank-sum test. ``looks`` is how often the samples were or could have been looked
+    at to decide whether to go on. ``family`` is how many comparisons the table has, for the repeats that are needed.
+
+    >>> found = compare([1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 1.02], [2.0, 2.3, 1.9, 2.1, 2.0, 1.8, 2.1])
+    >>> found.differs, found.ratio.short("×")
+    (True, '2.0×')
+    """
+    if paired and len(first) != len(second):
+        raise ValueError(f"paired samples must be as many, got {len(first)} and {len(second)}")
+    if not first or not second:
+        raise ValueError("a comparison needs at least one sample of each")
+    if not all(x > 0 for x in (*first, *second)):
+        raise ValueError("samples must be > 0: ratios are compared")
+    if paired:
+        logs = [_log_ratio(b, a) for a, b in zip(first, second, strict=True)]
+        raw = signed_rank_p(logs)
+    else:
+        logs = [_log_ratio(b, a) for a in first for b in second]
+        raw = rank_sum_p(first, second)
+    most = _smallest_p(len(first), len(second), paired) * looks
+    ratio = _ratio_estimate(logs, first, second, paired, ALPHA / looks)
+    return Comparison(
+        (first, second),
+        ratio,
+        min(1.0, raw * looks),
+        most <= ALPHA,
+        _repeats_needed(logs, paired, ALPHA / (looks * family)),
+    )
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """p-values corrected for their number (Holm 1979); those ≤ ALPHA are verdicts that hold together.
+
+    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    order = sorted(range(len(ps)), key=ps.__getitem__)
+    corrected, least = [0.0] * len(ps), 0.0
+    for done, index in enumerate(order):
+        least = max(least, min(1.0, (len(ps) - done) * ps[index]))
+        corrected[index] = least
+    return corrected
+
+
+def sentence(
+    first: str,
+    second: str,
+    found: Comparison,
+    *,
+    unit: str = "",
+    corrected_p: float | None = None,
+    better: str = "faster",
+    worse: str = "slower",
+) -> str:
+    """Two samples in one sentence.
+
+    ``corrected_p`` is the comparison's p after :func:`holm`, where it is one of many.
+
+    >>> quick, slow = [1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 1.02], [2.0, 2.3, 1.9, 2.1, 2.0, 1.8, 2.1]
+    >>> sentence("fused", "compiled", compare(quick, slow), unit=" ms")
+    'fused is 2.0× faster than compiled (1.9 to 2.1): 1.00 against 2.0 ms'
+    >>> sentence("a", "b", compare(quick[:3], slow[:3]))
+    'a and b are not distinguishable: 3 samples of each cannot show any difference, at least 7 could'
+    """
+    p = found.p if corrected_p is None else corrected_p
+    count = min(map(len, found.samples))
+    if p > ALPHA:
+        if not found.enough:
+            least = least_pairs(ALPHA)
+            return (
+                f"{first} and {second} are not distinguishable: {count} samples of each cannot show any difference, "
+                f"at least {least} could"
+            )
+        more = f"; about {found.repeats_needed:,} would settle it" if found.repeats_needed else ""
+        return (
+            f"{first} and {second} are not distinguishable (ratio {_range(found.ratio)}, {count} samples of each{more})"
+        )
+    word, ratio = (better, found.ratio) if found.ratio.value >= 1.0 else (worse, _inverse(found.ratio))
+    return (
+        f"{first} is {ratio.short('×')} {word} than {second} ({_range(ratio)}): "
+        f"{found.first.short()} against {found.second.short(unit)}"
+    )
+
+
+def _log_ratio(numerator: float, denominator: float) -> float:
+    if math.isinf(numerator) and math.isinf(denominator):
+        return 0.0  # neither arrived: this pair says nothing
+    return math.log(numerator) - math.log(denominator) if denominator < math.inf else -math.inf
+
+
+def _smallest_p(first: int, second: int, paired: bool) -> float:
+    return 2.0**-first * 2 if paired else 2 / math.comb(first + second, first)
+
+
+def _ratio_estimate(
+    logs: Sequence[float], first: Sequence[float], second: Sequence[float], paired: bool, alpha: float
+) -> Estimate:
+    finite = [x for x in logs if math.isfinite(x)]
+    if not finite:
+        edge = math.inf if logs[0] > 0 else 0.0
+        return Estimate(edge, edge, edge, len(logs))
+    if not paired:
+        middle = float(np.median(finite))
+        low, high = _bootstrap_shift(first, second, alpha)
+        return Estimate(math.exp(middle), low, high, min(len(first), len(second)))
+    middle, low, high = shift_interval(finite, alpha)
+    if not math.isfinite(low):
+        low, high = min(finite), max(finite)
+    return Estimate(math.exp(middle), math.exp(low), math.exp(high), len(logs))
+
+
+def _bootstrap_shift(first: Sequence[float], second: Sequence[float], alpha: float) -> tuple[float, float]:
+    draw = np.random.default_rng(0)
+    a, b = (np.asarray([x for x in s if math.isfinite(x)], dtype=np.float64) for s in (first, second))
+    picked = [np.median(s[draw.integers(0, len(s), (2000, len(s)))], axis=1) for s in (a, b)]
+    low, high = np.quantile(picked[1] / picked[0], [alpha / 2, 1 - alpha / 2])
+    return float(low), float(high)
+
+
+def _repeats_needed(logs: Sequence[float], paired: bool, alpha: float) -> int | None:
+    """From the normal approximation of the test's power, at the effect and the robust spread seen."""
+    finite = np.asarray([x for x in logs if math.isfinite(x)])
+    if len(finite) < 2:
+        return None
+    effect = abs(float(np.median(finite)))
+    deviation = 1.4826 * float(np.median(np.abs(finite - np.median(finite))))
+    least = least_pairs(alpha)
+    if effect == 0.0:
+        return None
+    quantiles = normal_quantile(1 - alpha / 2) + normal_quantile(POWER)
+    # π/3: what ranks lose to means under normal noise.
+    return max(least, math.ceil(math.pi / 3 * (quantiles * deviation / effect) ** 2))
+
+
+def _inverse(ratio: Estimate) -> Estimate:
+    return Estimate(1 / ratio.value, 1 / ratio.high, 1 / ratio.low, ratio.count)
+
+
+def _range(ratio: Estimate) -> str:
+    decimals = supported_decimals(ratio.value, ratio.low, ratio.high)
+    return f"{ratio.low:.{decimals}f} to {ratio.high:.{decimals}f}"

@@ -1,0 +1,68 @@
+"""The clock: monotonic, synchronised before and after, with nothing inside that does not belong there."""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+Arm = Callable[[], Any]
+Wait = Callable[[], Any]
+
+MOST_CALLS = 10_000
+
+
+def nothing_to_wait_for() -> None:
+    """On a CPU an operation has ended when its call returns."""
+
+
+def wait_for(device: str) -> Wait:
+    """What ends when all work on that device has ended: without it a GPU's time lands on whoever asks next."""
+    if device == "cpu":
+        return nothing_to_wait_for
+    import torch
+
+    return getattr(torch, device.partition(":")[0]).synchronize  # type: ignore[no-any-return]
+
+
+def seconds_of(arm: Arm, calls: int = 1, wait: Wait = nothing_to_wait_for) -> float:
+    """The mean of so many calls in a row."""
+    wait()
+    start = time.perf_counter()
+    for _ in range(calls):
+        arm()
+    wait()
+    return (time.perf_counter() - start) / calls
+
+
+def calls_for(seconds: float, wanted: float) -> int:
+    """How many calls of a length make a sample of at least the wanted length."""
+    return max(1, min(MOST_CALLS, math.ceil(wanted / max(1e-9, seconds))))
+
+
+class no_garbage_collection:
+    """As in timeit: a collection in the middle of a sample belongs to no arm."""
+
+    def __enter__(self) -> None:
+        gc.collect()
+        self.was_on = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self.was_on:
+            gc.enable()
+
+
+class CacheFlush:
+    """Pushes everything else out of the caches, by going through twice as much memory as the last level holds."""
+
+    def __init__(self, cache_bytes: int):
+        import torch
+
+        self.bytes = 2 * cache_bytes
+        self._memory = torch.ones(self.bytes // 4, dtype=torch.float32)
+
+    def __call__(self) -> None:
+        self._memory.mul_(1.0)

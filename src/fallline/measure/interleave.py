@@ -1,0 +1,165 @@
+"""Times several arms side by side: one sample of each per round, in random order.
+
+What slows the machine for a while slows all arms of a round, so ratios within rounds hold where absolute
+times do not. A rule decides after each round whether there are enough, and the result says why it ended.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fallline.measure.clock import Arm, Wait, calls_for, no_garbage_collection, nothing_to_wait_for, seconds_of
+from fallline.measure.stats import ALPHA, Estimate, bootstrap_median, compare, paired_ratio, spread
+
+WARM_ROUNDS = 8
+STILL_WARMING = 0.95  # a sample this much below the one before says that the arm is not warm yet
+LOOKS = (18, 36, 72)
+"""Rounds after which a comparison may end. 18 are enough for a clear case among 250 comparisons; with 72, 10 % are
+found at a noise of 7 % per sample in 97 of 100 cases as one of 90 comparisons (tests/measure/test_calibration.py)."""
+SAME = 0.01
+"""A ratio known to be within this of 1 is a tie that more rounds need not resolve."""
+
+
+@dataclasses.dataclass
+class Samples:
+    """Seconds per call of each arm, round by round."""
+
+    seconds: dict[str, list[float]]
+    warm_up: dict[str, list[float]]
+    """Thrown away: two single calls, then rounds until no arm became faster."""
+    calls: dict[str, int]
+    """Calls per sample; the sample is their mean."""
+    stopped: str
+
+    def median(self, arm: str) -> Estimate:
+        return bootstrap_median(self.seconds[arm])
+
+    def ratio(self, numerator: str, denominator: str, level: float = 0.95) -> Estimate:
+        """How many times longer the first arm takes than the second."""
+        return paired_ratio(self.seconds[numerator], self.seconds[denominator], level=level)
+
+    @property
+    def rounds(self) -> int:
+        return min(map(len, self.seconds.values()))
+
+    @property
+    def noise(self) -> float:
+        """The largest relative spread of any arm."""
+        return max(map(spread, self.seconds.values()))
+
+    def as_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+Rule = Callable[[Mapping[str, list[float]]], str | None]
+"""Asked after every round; says why it is enough, or None."""
+
+
+def interleave(
+    arms: Mapping[str, Arm],
+    enough: Rule,
+    *,
+    seed: int = 0,
+    sample_seconds: float = 0.005,
+    before: Arm | None = None,
+    wait: Wait = nothing_to_wait_for,
+) -> Samples:
+    """Samples of all arms until ``enough`` says so.
+
+    ``before`` runs ahead of every sample, outside the clock (a cache flush); a sample is then a single call.
+    Without it a sample repeats short calls until it lasts ``sample_seconds``.
+    """
+    order = random.Random(seed)
+    warm_up = {name: [seconds_of(arm, 1, wait), seconds_of(arm, 1, wait)] for name, arm in arms.items()}
+    calls = {name: 1 if before else calls_for(single[-1], sample_seconds) for name, single in warm_up.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in arms}
+
+    def one_round(into: dict[str, list[float]]) -> None:
+        for name in order.sample(list(arms), len(arms)):
+            if before is not None:
+                before()
+            into[name].append(seconds_of(arms[name], calls[name], wait))
+
+    with no_garbage_collection():
+        for _ in range(WARM_ROUNDS):
+            one_round(warm_up)
+            if all(s[-1] > STILL_WARMING * s[-2] for s in warm_up.values()):
+                break
+        while True:
+            one_round(seconds)
+            stopped = enough(seconds)
+            if stopped is not None:
+                return Samples(seconds, warm_up, calls, stopped)
+
+
+def until_settled(pairs: Sequence[tuple[str, str]], *, interval: float, least: int, most: int, seconds: float) -> Rule:
+    """Until the ratio of every pair is known to ``interval``: for reporting ratios, not for deciding who is faster."""
+    start: list[float] = []
+
+    def enough(found: Mapping[str, list[float]]) -> str | None:
+        now, done = time.perf_counter(), _rounds(found)
+        if not start:
+            start.append(now)
+        if done < least:
+            return None
+        if now - start[0] > seconds:
+            return f"at the time limit of {seconds:g} s"
+        if done % 5 == 0 and done >= least:
+            ratios = (paired_ratio(found[a], found[b]) for a, b in pairs)
+            if all((r.high - r.low) / 2 <= interval * r.value for r in ratios):
+                return f"settled to ±{interval:.0%}"
+        return f"at the limit of {most} rounds" if done >= most else None
+
+    return enough
+
+
+def until_decided(names: Sequence[str], *, seconds: float, family: int = 1, looks: Sequence[int] = LOOKS) -> Rule:
+    """Until it is known which of ``names`` is the fastest, or that those at the top differ by less than ``SAME``.
+
+    Looks only after so many rounds, so that the error of looking again and again is bounded: verdicts must pass
+    ``looks=len(looks)`` to :func:`compare`. ``family`` is the number of comparisons in the whole table.
+    """
+    start: list[float] = []
+
+    def enough(found: Mapping[str, list[float]]) -> str | None:
+        now, done = time.perf_counter(), _rounds(found)
+        if not start:
+            start.append(now)
+        if done in looks and len(names) > 1:
+            verdict = _decided(found, names, len(looks), family)
+            if verdict:
+                return verdict
+        if done >= looks[-1]:
+            return f"at the limit of {looks[-1]} rounds"
+        return f"at the time limit of {seconds:g} s" if done >= looks[0] and now - start[0] > seconds else None
+
+    return enough
+
+
+def for_rounds(count: int) -> Rule:
+    """Exactly so many."""
+    return lambda found: f"after {count} rounds, as asked" if _rounds(found) >= count else None
+
+
+def _decided(found: Mapping[str, list[float]], names: Sequence[str], looks: int, family: int) -> str | None:
+    fastest = min(names, key=lambda name: statistics.median(found[name]))
+    same = False
+    for other in names:
+        if other == fastest:
+            continue
+        comparison = compare(found[fastest], found[other], looks=looks)
+        if comparison.p * family <= ALPHA:
+            continue
+        if comparison.ratio.low < 1 - SAME or comparison.ratio.high > 1 + SAME:
+            return None
+        same = True
+    return f"a tie within ±{SAME:.0%}" if same else "decided"
+
+
+def _rounds(found: Mapping[str, list[float]]) -> int:
+    return min(map(len, found.values()))

@@ -1,0 +1,138 @@
+"""What is written is there after any end, and a file that cannot be used is explained in one line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fallline.measure.store import Schema, Store, StoreError
+
+SCHEMA = Schema(
+    "test results", 4711, 1, "create table sample (cell text, seconds real);\ncreate index i on sample (cell);"
+)
+NEXT = Schema("test results", 4711, 2, "unused", upgrades=("alter table sample add column round integer",))
+
+WRITER = """
+import os, pathlib, signal, sys
+from fallline.measure.store import Schema, Store
+schema = Schema("test results", 4711, 1, "create table sample (cell text, seconds real)")
+store = Store(pathlib.Path(sys.argv[1]), schema)
+with store.transaction() as database:
+    database.execute("insert into sample values ('done', 1.0)")
+with store.transaction() as database:
+    database.execute("insert into sample values ('half', 2.0)")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def add(store: Store, cell: str) -> None:
+    with store.transaction() as database:
+        database.execute("insert into sample (cell, seconds) values (?, 1.0)", (cell,))
+
+
+def cells(path: Path) -> list[str]:
+    with Store(path, SCHEMA, writable=False) as store:
+        return [row["cell"] for row in store.rows("select cell from sample order by rowid")]
+
+
+def test_killed_writer_keeps_what_was_finished_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    ended = subprocess.run([sys.executable, "-c", WRITER, str(path)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert cells(path) == ["done"]
+    with Store(path, SCHEMA) as store:  # the dead writer's lock is gone with it
+        add(store, "next")
+    assert cells(path) == ["done", "next"]
+
+
+def test_failed_transaction_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    with Store(path, SCHEMA) as store:
+        with pytest.raises(KeyError), store.transaction() as database:
+            database.execute("insert into sample values ('a', 1.0)")
+            raise KeyError("in the middle")
+        add(store, "b")
+    assert cells(path) == ["b"]
+
+
+def test_readers_see_a_file_that_is_being_written(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    with Store(path, SCHEMA) as store:
+        add(store, "a")
+        assert cells(path) == ["a"]
+
+
+def test_second_writer_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    with Store(path, SCHEMA), pytest.raises(StoreError, match="another process is writing it"):
+        Store(path, SCHEMA)
+    Store(path, SCHEMA).close()
+    assert [p.name for p in tmp_path.iterdir()] == ["results.sqlite"]
+
+
+def test_newer_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    Store(path, SCHEMA).close()
+    Store(path, NEXT).close()
+    for writable in (True, False):
+        with pytest.raises(StoreError, match=r"newer fallline \(format 2, this one knows up to 1\); upgrade"):
+            Store(path, SCHEMA, writable=writable)
+
+
+def test_older_format_is_upgraded_with_its_data(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    with Store(path, SCHEMA) as store:
+        add(store, "a")
+    with Store(path, NEXT) as store:
+        assert tuple(store.rows("select cell, round from sample")[0]) == ("a", None)
+
+
+def test_other_kinds_of_files_are_refused(tmp_path: Path) -> None:
+    other = tmp_path / "other.sqlite"
+    database = sqlite3.connect(other)
+    database.execute("create table t (x)")
+    database.close()
+    text = tmp_path / "notes.txt"
+    text.write_text("not a database, but long enough to have a header\n" * 40)
+    for path, said in (
+        (other, "not one of test results"),
+        (text, "not a results file"),
+        (tmp_path, "this is a directory"),
+        (tmp_path / "missing" / "x.sqlite", "there is no directory"),
+    ):
+        with pytest.raises(StoreError, match=said) as caught:
+            Store(path, SCHEMA)
+        assert "\n" not in str(caught.value) and str(path) in str(caught.value)
+
+
+def test_reading_does_not_make_a_file(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no such results file"):
+        Store(tmp_path / "none.sqlite", SCHEMA, writable=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_full_disk_keeps_what_was_finished(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    with Store(path, SCHEMA) as store:
+        add(store, "first")
+        pages = store.rows("pragma page_count")[0][0]
+        store.rows(f"pragma max_page_count = {pages}")  # SQLite then answers as it does on a full disk
+        with pytest.raises(StoreError, match="the disk is full; what was finished is kept"):
+            add(store, "x" * 100_000)
+    assert cells(path) == ["first"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_folder_without_write_permission_is_explained(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(StoreError, match="cannot be written"):
+            Store(tmp_path / "results.sqlite", SCHEMA)
+    finally:
+        tmp_path.chmod(0o700)
