@@ -8,7 +8,7 @@ NATIVE := $(shell find src/fallline/native -name '*.cpp' -o -name '*.h' 2>/dev/n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint format race bench quality peers clean
+.PHONY: help setup test lint format docs race bench quality peers clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -49,6 +49,9 @@ lint: setup ## ruff and mypy
 format: setup ## rewrite the sources in the project's format
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+docs: setup ## write docs/optimizers.md from the optimizers' own data
+	$(BIN)/python docs/optimizers_page.py
 
 race: setup ## AdamW in every implementation, step against step, on this machine
 	$(BIN)/python -m benchmarks.adamw_step

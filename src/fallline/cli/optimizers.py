@@ -141,6 +141,8 @@ def show_page(console: Console, info: Info) -> None:
 
 def _facts(info: Info) -> list[tuple[str, str]]:
     facts = [("defaults", ", ".join(f"{name}={value!r}" for name, value in info.defaults.items()))]
+    for variant, changed in info.variants.items():
+        facts.append((f"variant {variant}", ", ".join(f"{name}={value!r}" for name, value in changed.items())))
     kinds = [f"{name} ({info.states[name]})" for name in _states(info)]
     facts.append(("states", ", ".join(kinds) or "none"))
     facts += [(f"with {option}", f"{name} ({info.states[name]})") for name, option in info.optional_states.items()]
@@ -148,7 +150,7 @@ def _facts(info: Info) -> list[tuple[str, str]]:
         moved = info.bytes_moved[name]
         facts.append((name, f"{size:.4g} bytes of state per parameter, {moved:.4g} bytes moved per step"))
     if info.stays_float32:
-        facts.append(("always float32", ", ".join(info.stays_float32)))
+        facts.append(("never below 32 bits", ", ".join(info.stays_float32)))
     facts.append(("lowerings", ", ".join(info.lowerings)))
     if info.preset_of:
         facts.append(("preset of", f"{info.preset_of}, whose checkpoints it loads"))
@@ -157,6 +159,7 @@ def _facts(info: Info) -> list[tuple[str, str]]:
     if info.sources:
         facts.append(("follows", ", ".join(info.sources)))
     facts += [("deviation", text) for text in info.deviations]
+    facts += [("elsewhere", text) for text in info.elsewhere]
     if info.sparse_gradients:
         facts.append(("takes", "sparse gradients too"))
     if info.cannot:

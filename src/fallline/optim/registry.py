@@ -17,6 +17,7 @@ from fallline.optim.optimizer import RuleOptimizer
 from fallline.optim.options import GROUP_OPTIONS, OPTIMIZER_OPTIONS, STATE_DTYPES
 from fallline.optimizers import FILES, description, descriptions
 from fallline.optimizers.describe import Description, describe
+from fallline.rules.annotations import State, axis
 from fallline.rules.rule import Rule
 
 
@@ -131,9 +132,15 @@ class Info:
     name: str
     class_name: str
     summary: str
+    doc: str
+    """The docstring: use, maths, arguments, an example, references."""
     equations: str
+    """The rule itself."""
     defaults: Mapping[str, Any]
+    variants: Mapping[str, Mapping[str, Any]]
+    """Named forms of other sources, by the value of ``variant``, with the defaults that they change."""
     states: Mapping[str, str]
+    """Kind and, if it is not the parameter's, shape."""
     optional_states: Mapping[str, str]
     """Those of the states that the defaults do not allocate, with the option that adds them."""
     bytes_per_parameter: Mapping[str, float]
@@ -143,8 +150,12 @@ class Info:
     lowerings: tuple[str, ...]
     formats: tuple[str, ...]
     stays_float32: tuple[str, ...]
+    """States that no format stores in fewer bits: copies of weights, reduced states, single numbers."""
     sources: tuple[str, ...]
     deviations: tuple[str, ...]
+    """Where it differs from its sources."""
+    elsewhere: tuple[str, ...]
+    """Where other packages differ under the same name."""
     torch_class: str | None
     preset_of: str | None
     sparse_gradients: bool
@@ -154,26 +165,48 @@ class Info:
     def __str__(self) -> str:
         lines = [f"{self.class_name} ({self.name}): {self.summary}", "", self.equations.rstrip(), ""]
         lines.append("defaults: " + ", ".join(f"{k}={v!r}" for k, v in self.defaults.items()))
+        for variant, changed in self.variants.items():
+            lines.append(f"variant {variant}: " + ", ".join(f"{k}={v!r}" for k, v in changed.items()))
         lines.append("states: " + (", ".join(f"{k} ({v})" for k, v in self.states.items()) or "none"))
         for dtype, size in self.bytes_per_parameter.items():
             lines.append(
                 f"{dtype}: {size:.4g} bytes of state per parameter, {self.bytes_moved[dtype]:.4g} moved per step"
             )
         if self.stays_float32:
-            lines.append("always float32: " + ", ".join(self.stays_float32))
+            lines.append("never below 32 bits: " + ", ".join(self.stays_float32))
         lines.append("lowerings: " + ", ".join(self.lowerings))
         if self.sources:
             lines.append("follows: " + ", ".join(self.sources))
         lines += [f"deviation: {d}" for d in self.deviations]
+        lines += [f"elsewhere: {d}" for d in self.elsewhere]
         if self.torch_class:
             lines.append(f"exchanges checkpoints with torch.optim.{self.torch_class}")
         lines.append("cannot: " + ", ".join(self.cannot))
         return "\n".join(lines)
 
 
-def _option_of(rule: Rule, flag: str) -> str:
-    """What a user sets to switch a static flag on: the flag itself, or what it is derived from."""
-    return ", ".join(inspect.signature(rule.derive[flag]).parameters) if flag in rule.derive else flag
+def _option_of(rule: Rule, state: State) -> str:
+    """What decides whether a state exists: an option that users set, or the number of axes."""
+    flag = state.flag or ""
+    sources = rule.derived_from.get(flag, (flag,))
+    return ", ".join("number of axes" if name == "ndim" else name for name in sources)
+
+
+_SHAPES = {
+    axis(-1): "one per row",
+    axis(-2): "one per column",
+    axis("rows"): "one per row of view(size0, -1)",
+    "scalar": "one per parameter",
+    "group": "one per group",
+    "optimizer": "one in all",
+}
+
+
+def _state_text(state: State) -> str:
+    """``nonneg, one per row``.  The kind is about codes, which numbers have none of."""
+    if state.shape is None:
+        return state.kind
+    return _SHAPES[state.shape] if state.is_scalar else f"{state.kind}, {_SHAPES[state.shape]}"
 
 
 def info(name: str) -> Info:
@@ -205,12 +238,12 @@ def info(name: str) -> Info:
         name=described.name,
         class_name=described.class_name,
         summary=described.summary,
+        doc=described.doc,
         equations=inspect.getsource(rule.function),
         defaults=described.defaults,
-        states={n: s.kind + ("" if s.shape is None else f", {s.shape}") for n, s in rule.states.items()},
-        optional_states={
-            n: _option_of(rule, s.when) for n, s in rule.states.items() if s.when and n not in program.states
-        },
+        variants=described.variants,
+        states={n: _state_text(s) for n, s in rule.states.items()},
+        optional_states={n: _option_of(rule, s) for n, s in rule.states.items() if n not in program.states},
         bytes_per_parameter=sizes,
         bytes_moved=moved,
         lowerings=("eager", "foreach", "compiled", "native", "native each"),
@@ -218,6 +251,7 @@ def info(name: str) -> Info:
         stays_float32=tuple(n for n, s in rule.states.items() if not s.low_bit),
         sources=described.sources,
         deviations=described.deviations,
+        elsewhere=described.elsewhere,
         torch_class=described.torch_class,
         preset_of=described.preset_of,
         sparse_gradients=described.sparse,

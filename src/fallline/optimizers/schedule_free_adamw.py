@@ -1,5 +1,4 @@
-"""Schedule-Free AdamW: AdamW that needs no learning-rate schedule, because it evaluates an average of its
-weights.
+"""Schedule-Free AdamW: no learning-rate schedule, because an average of its weights is evaluated.
 
 Use it where the length of training is not known beforehand, with a learning rate 1 to 10 times AdamW's and
 a warm-up.  Gradients are taken at y, a point between the iterate z of plain Adam without momentum and the

@@ -1,5 +1,4 @@
-"""Schedule-Free SGD: SGD that needs no learning-rate schedule, because it evaluates an average of its
-weights.
+"""Schedule-Free SGD: no learning-rate schedule, because an average of its weights is evaluated.
 
 Gradients are taken at y, a point between the iterate z of plain SGD and the running average x.  The
 parameters are y while training; ``eval()`` makes them x, the weights to evaluate and to keep, and

@@ -6,12 +6,15 @@ calls the estimate stays zero and every step is sign descent (a warning says so 
 
 .. code-block:: python
 
-    loss.backward(); opt.step(); opt.zero_grad(set_to_none=True)
+    loss.backward()
+    opt.step()
+    opt.zero_grad(set_to_none=True)
     if step % 10 == 9:
         logits = model(x)
         y = torch.distributions.Categorical(logits=logits).sample()
         F.cross_entropy(logits.view(-1, logits.size(-1)), y.view(-1)).backward()
-        opt.update_hessian(); opt.zero_grad(set_to_none=True)
+        opt.update_hessian()
+        opt.zero_grad(set_to_none=True)
 
 .. math::
     h &\\leftarrow \\beta_2 h + (1-\\beta_2) \\hat g^2 \\quad\\text{(update\\_hessian)} \\\\

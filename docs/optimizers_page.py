@@ -1,0 +1,217 @@
+"""Writes ``docs/optimizers.md`` from what `fallline.info` knows: ``python docs/optimizers_page.py``.
+
+``--check`` writes nothing and fails if the page is not current.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import fallline
+from fallline.optim.registry import Info
+
+PAGE = Path(__file__).with_name("optimizers.md")
+BITS = {"float32": "32", "bfloat16": "16", "int8": "8", "int4": "4"}
+
+INTRODUCTION = """\
+# Optimizers
+
+Written by `make docs` from the data behind `fallline.info(name)`; a test keeps it current. Each optimizer is one
+file in `src/fallline/optimizers/`, its equations written once; every lowering and format runs these equations.
+
+Bytes are per float32 parameter of a large matrix, with the defaults of each class. "Moved" counts what one step
+reads and writes, gradient included, each pass over memory counted; it is what a step's time is made of.
+"Elsewhere" says where other packages compute something else under the same name.
+
+All of them take the options `maximize`, `foreach`, `fused`, `compiled`, `cautious`, `state_dtype`,
+`stochastic_rounding`, `master_weights`, `clip_norm` and `skip_nonfinite`, and refuse `capturable`,
+`differentiable` and DTensor by name. With `foreach=None, fused=None` the fastest lowering that is correct runs;
+`fused=True` asks for the native kernels, `foreach=True, fused=False` for torch's foreach operations, both `False`
+for the eager reference.
+"""
+
+
+def page(infos: Sequence[Info]) -> str:
+    parts = [INTRODUCTION, overview(infos)]
+    parts += [section(info) for info in infos]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def overview(infos: Sequence[Info]) -> str:
+    rows = ["| optimizer | what it is | state bytes, 32 → 8 bits | moved per step, 32 → 8 bits | torch.optim |"]
+    rows.append("|---|---|---|---|---|")
+    for info in infos:
+        link = f"[{info.class_name}](#{info.name})"
+        kept, moved = _pair(info.bytes_per_parameter), _pair(info.bytes_moved)
+        rows.append(f"| {link} | {_what(info)} | {kept} | {moved} | {info.torch_class or '–'} |")
+    return "\n".join(rows) + "\n"
+
+
+def _pair(by_format: Mapping[str, float]) -> str:
+    wide = f"{by_format['float32']:.3g}"
+    return (
+        f"{wide} → {by_format['int8']:.3g}"
+        if by_format.get("int8", by_format["float32"]) != by_format["float32"]
+        else wide
+    )
+
+
+def _what(info: Info) -> str:
+    text = info.summary.removeprefix(f"{info.class_name}: ")
+    return inline(text[:1].upper() + text[1:].rstrip(".")).replace("|", "\\|")
+
+
+# ---------------------------------------------------------------------------- one optimizer
+
+
+def section(info: Info) -> str:
+    lines = [f'<a id="{info.name}"></a>', "", f"## {info.class_name}", ""]
+    lines += [f'`fallline.{info.class_name}`, `fallline.create("{info.name}", …)`', ""]
+    if info.preset_of:
+        base = fallline.info(info.preset_of)
+        lines += [
+            inline(info.doc),
+            "",
+            f"A preset of [{base.class_name}](#{base.name}), whose checkpoints it loads.",
+            "",
+        ]
+        return "\n".join(lines)
+    lines += docstring(info.doc)
+    lines += ["**Defaults**: " + _settings(info.defaults), ""]
+    for variant, changed in info.variants.items():
+        lines += [f'**`variant="{variant}"`** changes: ' + _settings(changed), ""]
+    lines += states(info)
+    lines += formats(info)
+    lines += facts(info)
+    lines += ["<details><summary>The rule</summary>", "", "```python", info.equations.rstrip(), "```", "", "</details>"]
+    return "\n".join([*lines, ""])
+
+
+def _settings(values: Mapping[str, object]) -> str:
+    return ", ".join(f"`{name}={value!r}`" for name, value in values.items())
+
+
+def states(info: Info) -> list[str]:
+    if not info.states:
+        return ["**States**: none", ""]
+    lines = ["| state | kind | exists | formats |", "|---|---|---|---|"]
+    for name, kind in info.states.items():
+        option = info.optional_states.get(name)
+        exists = f"depends on {option}" if option else "always"
+        bits = "32 bits" if name in info.stays_float32 else "32, 16, 8, 4 bits"
+        lines.append(f"| `{name}` | {kind} | {exists} | {bits} |")
+    return [*lines, ""]
+
+
+def formats(info: Info) -> list[str]:
+    distinct = {(info.bytes_per_parameter[name], info.bytes_moved[name]) for name in info.formats}
+    shown = info.formats if len(distinct) > 1 else info.formats[:1]
+    lines = ["| bits of states | state bytes per parameter | bytes moved per parameter and step |", "|---|---|---|"]
+    for name in shown:
+        lines.append(f"| {BITS[name]} | {info.bytes_per_parameter[name]:.4g} | {info.bytes_moved[name]:.4g} |")
+    return [*lines, ""]
+
+
+def facts(info: Info) -> list[str]:
+    lines = ["- Follows " + "; ".join(f"`{source}`" for source in info.sources) + "."]
+    if info.torch_class:
+        lines.append(f"- Exchanges checkpoints with `torch.optim.{info.torch_class}`, both ways.")
+    if info.sparse_gradients:
+        lines.append("- Takes sparse gradients.")
+    lines += [f"- Deviation: {inline(text)}." for text in info.deviations]
+    lines += [f"- Elsewhere: {inline(text)}." for text in info.elsewhere]
+    return [*lines, ""]
+
+
+# ---------------------------------------------------------------------------- docstrings
+
+
+def docstring(text: str) -> list[str]:
+    """Markdown from the docstring of an optimizer's file."""
+    lines: list[str] = []
+    for block in _blocks(text):
+        first, _, rest = block.partition("\n")
+        body = textwrap.dedent(rest).strip("\n")
+        if first == ".. math::":
+            lines += ["```math", _aligned(body), "```", ""]
+        elif first == ".. code-block:: python":
+            lines += ["```python", body, "```", ""]
+        elif first == "Arguments:":
+            lines += [*_arguments(body), ""]
+        elif first == "Example:":
+            lines += ["```python", body, "```", ""]
+        elif first == "References:":
+            lines += [f"*{inline(body)}*", ""]
+        else:
+            lines += [*_paragraph(block), ""]
+    return lines
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """Paragraphs; an indented one belongs to the line that announces it."""
+    held = ""
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        if held and paragraph.startswith("    "):
+            held += "\n\n" + paragraph
+            continue
+        if held:
+            yield held
+        held = paragraph
+    yield held
+
+
+def _aligned(maths: str) -> str:
+    return f"\\begin{{aligned}}\n{maths}\n\\end{{aligned}}" if "&" in maths or "\\\\" in maths else maths
+
+
+def _paragraph(block: str) -> list[str]:
+    """Text, and the indented list that may follow it."""
+    if "\n\n    " not in block:
+        return [inline(block)]
+    text, _, listed = block.partition("\n\n")
+    items = re.split(r"\n(?! )", textwrap.dedent(listed))
+    return [inline(text), "", *(f"- {inline(item)}" for item in items)]
+
+
+def _arguments(body: str) -> list[str]:
+    lines = []
+    for item in re.split(r"\n(?! )", body):
+        names, _, text = item.partition(":")
+        shown = ", ".join(f"`{name.strip()}`" for name in names.split(","))
+        lines.append(f"- {shown}: {inline(text.strip())}")
+    return lines
+
+
+def inline(text: str) -> str:
+    """One line of Markdown."""
+    text = re.sub(r"\s+", " ", text.strip())
+    text = re.sub(r":math:`([^`]*)`", r"$`\1`$", text)
+    text = re.sub(r":class:`(\w+)`", lambda found: _link(found[1]), text)
+    return text.replace("``", "`")
+
+
+def _link(class_name: str) -> str:
+    return f"[{class_name}](#{fallline.info(class_name).name})"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0] + ".")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is not current")
+    chosen = parser.parse_args()
+    text = page([fallline.info(name) for name in fallline.list_optimizers()])
+    if chosen.check:
+        current = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text
+        print(f"{PAGE.name} is {'' if current else 'not '}current" + ("" if current else "; run `make docs`"))
+        return int(not current)
+    PAGE.write_text(text, encoding="utf-8")
+    print(f"Written: {PAGE}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
