@@ -1,0 +1,220 @@
+"""``fallline score``: a leaderboard from AlgoPerf's own log folders, with the intervals they do not have."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fallline.cli.exits import BadInput
+from fallline.cli.output import Json, Out, check_out, emit, render
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fallline.score.leaderboard import Leaderboard, Row
+    from fallline.score.logs import Logs, Problem
+
+SHOWN_PROBLEMS = 5
+COLUMNS = ("rank", "contestant", "score", "low", "high", "groups", "above_next", "speedup", "reached")
+
+
+def score(
+    logs: Annotated[
+        Path, typer.Argument(metavar="DIR|ARCHIVE", help="AlgoPerf's log folder, or a tar archive of it (.tar.xz).")
+    ],
+    compat: Annotated[
+        bool,
+        typer.Option("--algoperf-compat", help="AlgoPerf's own arithmetic, with its defects: the published numbers."),
+    ] = False,
+    held_out: Annotated[
+        bool, typer.Option("--held-out/--no-held-out", help="The rules of v0.5 on held-out workloads; off since v0.6.")
+    ] = True,
+    reference: Annotated[
+        str, typer.Option("--reference", metavar="NAME", help="The submission that speed-ups refer to.")
+    ] = "baseline",
+    figures: Annotated[
+        Path | None, typer.Option("--figures", metavar="DIR", help="Write both figures there, as PNG and SVG.")
+    ] = None,
+    as_json: Json = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the leaderboard as CSV.")] = False,
+    as_md: Annotated[bool, typer.Option("--md", help="Print the leaderboard as a Markdown table.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the leaderboard and the verdict only.")] = False,
+    seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,
+    out: Out = None,
+) -> None:
+    """Score AlgoPerf's logs: profiles, scores with intervals, and who can be told apart.
+
+    Default: the fastest trial of a study is the one with the smallest time, and the integral is exact.
+    """
+    check_out(out)
+    if sum((as_json, as_csv, as_md)) > 1:
+        raise BadInput("--json, --csv and --md exclude each other; take one")
+    if figures is not None and figures.exists() and not figures.is_dir():
+        raise BadInput(f"--figures {figures}: this is a file; name a folder")
+    from fallline.score.algoperf import BUDGETS
+    from fallline.score.leaderboard import leaderboard
+    from fallline.score.logs import NoLogs, read
+    from fallline.score.times import from_logs
+
+    try:
+        found = read(logs)
+    except NoLogs as error:
+        raise BadInput(str(error)) from None
+    table = from_logs(found.trials, held_out=held_out, compat=compat)
+    board = leaderboard(table, compat=compat, reference=reference, budgets=BUDGETS["v0.5"], seed=seed)
+    if figures is not None:
+        _draw(board, figures, quiet)
+    if as_csv or as_md:
+        text = csv_text(board) if as_csv else markdown(board)
+        emit(None, lambda console: console.print(text, soft_wrap=True, end=""), as_json=False, out=out)
+        _report(found.problems, quiet)
+        return
+    data = {**board.as_data(), "logs": _about(found)} if as_json else None
+    emit(data, lambda console: show(console, board, found, quiet=quiet), as_json=as_json, out=out)
+    if as_json:
+        _report(found.problems, quiet)
+
+
+def _draw(board: Leaderboard, folder: Path, quiet: bool) -> None:
+    from fallline.score.figures import FiguresUnavailable, draw
+
+    try:
+        written = draw(board, folder)
+    except FiguresUnavailable as error:
+        raise BadInput(f"--figures {folder}: {error}") from None
+    except OSError as error:
+        raise BadInput(f"--figures {folder}: {error.strerror}; name another folder") from None
+    if not quiet:
+        typer.echo(f"Figures: {', '.join(map(str, written))}", err=True)
+
+
+def _about(found: Logs) -> dict[str, Any]:
+    hours = hours_by_submission(found)
+    return {
+        "source": found.source,
+        "files": found.files,
+        "trials": len(found.trials),
+        "training_hours": found.training_hours,
+        "total_hours": found.total_hours,
+        "training_hours_by_submission": hours,
+        "problems": [{"kind": p.kind, "path": p.path, "reason": p.reason} for p in found.problems],
+    }
+
+
+def hours_by_submission(found: Logs) -> dict[str, float]:
+    hours: Counter[str] = Counter()
+    for trial in found.trials:
+        hours[trial.submission] += trial.training_hours  # type: ignore[assignment]
+    return dict(sorted(hours.items()))
+
+
+# ------------------------------------------------------------------ text
+
+
+def show(console: Console, board: Leaderboard, found: Logs, *, quiet: bool) -> None:
+    hours = hours_by_submission(found)
+    console.print(table(board, hours))
+    if board.compat:
+        console.print("\nAlgoPerf's arithmetic: fewest evaluations for fastest trial, trapezoids for the integral.")
+    if not quiet:
+        console.print()
+        for line in details(board, found):
+            console.print(line)
+        for line in problem_lines(found.problems):
+            console.print(line)
+    console.print()
+    console.print(board.verdict)
+
+
+def table(board: Leaderboard, hours: dict[str, float] | None = None) -> Any:
+    from rich.table import Table
+
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    made.add_column("#", justify="right")
+    made.add_column("contestant", style="bold", overflow="fold")
+    made.add_column("score", justify="right")
+    made.add_column("95 % interval", no_wrap=True)
+    made.add_column("group", no_wrap=True)
+    made.add_column("P(above\nnext)", justify="right", no_wrap=True)
+    if board.reference:
+        made.add_column(f"speed-up over\n{board.reference}", justify="right")
+    made.add_column("workloads\nin time", justify="right")
+    if hours:
+        made.add_column("hours of\ntraining", justify="right")
+    for row in board.rows:
+        cells = [str(row.rank), row.contestant, *_cells(row)]
+        cells += [_speedup(row)] if board.reference else []
+        cells += [f"{row.reached} of {len(board.workloads)}"]
+        cells += [f"{hours.get(row.contestant, 0.0):,.0f}"] if hours else []
+        made.add_row(*cells)
+    return made
+
+
+def _cells(row: Row) -> list[str]:
+    chance = "–" if row.above_next is None else f"{row.above_next:.2f}"
+    return [f"{row.score:.4f}", f"{row.low:.2f} to {row.high:.2f}", row.groups, chance]
+
+
+def _speedup(row: Row) -> str:
+    return "–" if row.speedup is None else f"{row.speedup:.2f}×"
+
+
+def details(board: Leaderboard, found: Logs) -> list[str]:
+    apart = sum(pair.separated for pair in board.pairs)
+    lines = [
+        "Contestants that share a letter cannot be told apart: "
+        f"{apart} of {len(board.pairs)} pairs are separated (exchange test, Holm, α = 2 %).",
+        f"Intervals: bootstrap over {board.studies} studies a cell, indicative: medians of so few cannot say more.",
+    ]
+    if board.variants:
+        lines.append(f"Held-out variants, a miss of one is a miss of its workload: {', '.join(board.variants)}.")
+    lines.append(
+        f"Cost: {len(found.trials):,} trials, {found.training_hours:,.0f} hours of training, "
+        f"{found.total_hours:,.0f} with evaluations, from {found.files:,} logs."
+    )
+    return lines
+
+
+def problem_lines(problems: Sequence[Problem]) -> list[str]:
+    if not problems:
+        return []
+    kinds = Counter(problem.kind for problem in problems)
+    summary = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    lines = [f"Left out or in part, {summary}:"]
+    lines += [f"  {problem.path}: {problem.reason}" for problem in problems[:SHOWN_PROBLEMS]]
+    if len(problems) > SHOWN_PROBLEMS:
+        lines.append(f"  … and {len(problems) - SHOWN_PROBLEMS} more; --json lists all of them")
+    return lines
+
+
+def _report(problems: Sequence[Problem], quiet: bool) -> None:
+    for line in [] if quiet else problem_lines(problems):
+        typer.echo(line, err=True)
+
+
+def csv_text(board: Leaderboard) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*COLUMNS, *(f"seconds:{name}" for name in (*board.workloads, *board.variants))])
+    for row in board.rows:
+        own = ["" if (value := getattr(row, name)) is None else value for name in COLUMNS]
+        writer.writerow([*own, *row.times.values()])
+    return text.getvalue()
+
+
+def markdown(board: Leaderboard) -> str:
+    head = ["#", "contestant", "score", "95 % interval", "group", "P(above next)", "workloads in time"]
+    lines = ["| " + " | ".join(head) + " |", "|---:|---|---:|---|---|---:|---:|"]
+    for row in board.rows:
+        reached = f"{row.reached} of {len(board.workloads)}"
+        lines.append("| " + " | ".join([str(row.rank), row.contestant, *_cells(row), reached]) + " |")
+    return "\n".join([*lines, "", board.verdict, ""])
+
+
+__all__ = ["csv_text", "markdown", "render", "score", "show", "table"]

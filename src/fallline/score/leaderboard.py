@@ -1,0 +1,208 @@
+"""A table of times turned into a leaderboard: scores, intervals, groups, and one sentence that says what they mean."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fallline.score import profiles
+from fallline.score.algoperf import TAU_MAX
+from fallline.score.separation import ALPHA, Pair, compare_all, fewest_studies, groups
+from fallline.score.times import StudyTimes
+from fallline.score.uncertainty import RESAMPLES, bootstrap
+
+TAU_MAX_AXIS = tuple(np.round(np.arange(1.5, 4.0001, 0.05), 2).tolist())
+"""Where the score is given as a function of τ_max."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A contestant's line."""
+
+    rank: int
+    contestant: str
+    score: float
+    low: float
+    high: float
+    """Bounds of the 95 % bootstrap interval."""
+    groups: str
+    """Letters; contestants that share one cannot be told apart."""
+    above_next: float | None
+    """P(score above that of the next contestant), by the same bootstrap."""
+    speedup: float | None
+    """How many times faster than the reference, geometric mean over workloads; None without a reference."""
+    reached: int
+    """Workloads that count for it: reached in time, with their held-out variants."""
+    times: Mapping[str, float]
+    """Workload → median seconds to target before any rule; ∞ where missed."""
+    ratios: Mapping[str, float]
+    """Workload → time over the fastest's, after the rules."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaderboard:
+    rows: tuple[Row, ...]
+    pairs: tuple[Pair, ...]
+    groups: tuple[tuple[str, ...], ...]
+    workloads: tuple[str, ...]
+    variants: tuple[str, ...]
+    studies: int
+    """Studies of most cells."""
+    tau_max: float
+    reference: str | None
+    compat: bool
+    by_tau_max: Mapping[str, tuple[float, ...]]
+    """Contestant → scores at TAU_MAX_AXIS."""
+
+    def pair(self, a: str, b: str) -> Pair:
+        return next(p for p in self.pairs if {p.first, p.second} == {a, b})
+
+    @property
+    def verdict(self) -> str:
+        return verdict(self)
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain data for JSON; ∞ is null, which JSON has and ∞ it has not."""
+        data = dataclasses.asdict(self)
+        data["pairs"] = [{**dataclasses.asdict(pair), "separated": pair.separated} for pair in self.pairs]
+        data["tau_max_axis"] = list(TAU_MAX_AXIS)
+        data["alpha"] = ALPHA
+        data["verdict"] = self.verdict
+        return without_infinity(data)
+
+
+def without_infinity(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: without_infinity(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [without_infinity(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+def leaderboard(
+    table: StudyTimes,
+    *,
+    tau_max: float = TAU_MAX,
+    compat: bool = False,
+    reference: str | None = None,
+    budgets: Mapping[str, float] | None = None,
+    seed: int = 0,
+) -> Leaderboard:
+    """Scores, ranks, intervals and groups.  ``compat``: AlgoPerf's own integral."""
+    integral = profiles.score_compat if compat else profiles.score
+    medians = table.medians()
+    times = profiles.apply_rules(medians, table.workloads, table.variants, tau_max)
+    ratio = profiles.ratios(times)
+    scores = dict(zip(table.contestants, integral(ratio, tau_max).tolist(), strict=True))
+    samples = bootstrap(table, tau_max=tau_max, resamples=RESAMPLES, seed=seed, compat=compat)
+    # Equal scores are ordered by the speed on what both reached, then by name, never by the order of a folder.
+    ranked = sorted(table.contestants, key=lambda name: (-scores[name], _mean_log(times, table, name), name))
+    pairs = compare_all(table)
+    runs = groups(ranked, pairs)
+    faster = _speedups(medians[:, : len(table.workloads)], table, reference, budgets)
+    rows = []
+    for rank, name in enumerate(ranked, 1):
+        index = table.contestants.index(name)
+        low, high = samples.interval(name)
+        rows.append(
+            Row(
+                rank=rank,
+                contestant=name,
+                score=scores[name],
+                low=min(low, scores[name]),
+                high=max(high, scores[name]),
+                groups="".join(_letter(i) for i, run in enumerate(runs) if name in run),
+                above_next=samples.above(name, ranked[rank]) if rank < len(ranked) else None,
+                speedup=faster.get(name),
+                reached=int(np.isfinite(times[index]).sum()),
+                times=dict(zip(table.columns, medians[index].tolist(), strict=True)),
+                ratios=dict(zip(table.workloads, ratio[index].tolist(), strict=True)),
+            )
+        )
+    return Leaderboard(
+        rows=tuple(rows),
+        pairs=tuple(pairs),
+        groups=tuple(runs),
+        workloads=table.workloads,
+        variants=tuple(table.variants),
+        studies=_usual(len(cell) for cell in table.cells.values()),
+        tau_max=tau_max,
+        reference=reference,
+        compat=compat,
+        by_tau_max={
+            name: tuple(float(integral(ratio[i], tau)) for tau in TAU_MAX_AXIS)
+            for i, name in enumerate(table.contestants)
+        },
+    )
+
+
+def _mean_log(times: np.ndarray, table: StudyTimes, name: str) -> float:
+    own = times[table.contestants.index(name)]
+    finite = own[np.isfinite(own)]
+    return float(np.log(finite).mean()) if len(finite) else math.inf
+
+
+def _speedups(
+    times: np.ndarray, table: StudyTimes, reference: str | None, budgets: Mapping[str, float] | None
+) -> dict[str, float]:
+    if reference is None or reference not in table.contestants or budgets is None:
+        return {}
+    limits = np.array([budgets[name] for name in table.workloads])
+    other = times[table.contestants.index(reference)]
+    return {name: float(profiles.speedup(times[i], other, limits)) for i, name in enumerate(table.contestants)}
+
+
+def _letter(index: int) -> str:
+    return chr(ord("a") + index) if index < 26 else f"({index + 1})"
+
+
+def _usual(counts: Any) -> int:
+    found = sorted(counts)
+    return int(np.median(found)) if found else 0
+
+
+def verdict(board: Leaderboard) -> str:
+    """One sentence: who leads, from whom that cannot be told apart, and what it would take."""
+    if not board.rows or board.rows[0].score == 0.0:
+        return "Nobody reached a target in time: there is no leader."
+    first = board.rows[0]
+    studies = "1 study" if board.studies == 1 else f"{board.studies} studies"
+    if len(board.rows) == 1:
+        return f"{first.contestant} raced alone ({studies}): there is nothing to compare."
+    settings = f"{studies}, α = {100 * ALPHA:g} %"
+    if len(board.pairs) > 1:
+        settings += f", Holm over {len(board.pairs)} pairs"
+    alike = [row.contestant for row in board.rows[1:] if not board.pair(first.contestant, row.contestant).separated]
+    if not alike:
+        return f"{first.contestant} is the fastest: separated from all {len(board.rows) - 1} others ({settings})."
+    names = alike[0] if len(alike) == 1 else f"{', '.join(alike[:-1])} and {alike[-1]}"
+    sentence = f"{first.contestant} leads, but cannot be told apart from {names} ({settings})"
+    return f"{sentence}; {more_studies(board)}."
+
+
+def more_studies(board: Leaderboard) -> str:
+    """What would separate the first two."""
+    first, second = board.rows[0].contestant, board.rows[1].contestant
+    pair = board.pair(first, second)
+    needed = pair.studies_needed
+    floor = fewest_studies(len(board.workloads))
+    if pair.separated:
+        return f"{first} and {second} are separated"
+    if board.studies < floor:
+        return f"no result of fewer than {floor} studies each could separate two contestants"
+    if needed is None:
+        return f"no number of studies would separate {first} from {second}: their scores are equal"
+    if needed <= board.studies:
+        return f"a few more studies may separate {first} from {second}: alone, without correction, p = {pair.p:.2g}"
+    more = needed - board.studies
+    return f"about {more} more {'study' if more == 1 else 'studies'} each would separate {first} from {second}"
+
+
+def closest_pairs(board: Leaderboard) -> list[Pair]:
+    """Neighbours of the ranking."""
+    return [board.pair(a.contestant, b.contestant) for a, b in itertools.pairwise(board.rows)]

@@ -1,0 +1,197 @@
+"""Which contestants the data can tell apart.
+
+The question for two of them: could these results have come out so if both were the same algorithm?  Then the labels
+of studies could be exchanged within each workload.  So the difference of their mean scores, a score for every
+study, is compared with what it is under exchanged labels: an exact test with any number of workloads, any
+distribution of times, and misses.  P values are corrected by Holm over all pairs of the table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist
+
+import numpy as np
+
+from fallline.score.algoperf import TAU_MAX
+from fallline.score.times import StudyTimes
+
+ALPHA = 0.02
+POWER = 0.8
+SPLITS = 20_000
+"""Exchanges of labels that are drawn where there are more; below that all of them are taken."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """What the data says of two contestants."""
+
+    first: str
+    second: str
+    difference: float
+    """Mean score of the studies, first less second."""
+    p: float
+    p_holm: float
+    studies_needed: int | None
+    """Studies that would separate them with a chance of 80 %, were this the true difference; None if there is none."""
+
+    @property
+    def separated(self) -> bool:
+        return self.p_holm <= ALPHA
+
+
+def study_scores(table: StudyTimes, contestant: str, workload: str, fastest: Mapping[str, float]) -> np.ndarray:
+    """A score for every study of a cell: what it would add, were its time the median."""
+    scores = []
+    for study, time in table.cell(contestant, workload).items():
+        for variant, base in table.variants.items():
+            if base == workload:
+                cell = table.cell(contestant, variant)
+                held = cell.get(study, float(np.median(list(cell.values()))) if cell else math.inf)
+                time = math.inf if held > TAU_MAX * fastest[variant] or math.isinf(held) else time
+        scores.append(max(0.0, (TAU_MAX - time / fastest[workload]) / (TAU_MAX - 1)) if math.isfinite(time) else 0.0)
+    return np.array(scores)
+
+
+def _fastest(table: StudyTimes, a: str, b: str, medians: np.ndarray) -> dict[str, float]:
+    """What ratios refer to: the same whichever of a's and b's studies are called a's."""
+    others = [i for i, name in enumerate(table.contestants) if name not in (a, b)]
+    found = {}
+    for j, workload in enumerate(table.columns):
+        pooled = [*table.cell(a, workload).values(), *table.cell(b, workload).values()]
+        candidates = [*medians[others, j], np.median(pooled) if pooled else math.inf]
+        # Where the median of both together is a miss, the best of their studies stands for it.
+        fastest = float(min(candidates))
+        found[workload] = fastest if math.isfinite(fastest) else float(min(pooled, default=math.inf))
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _splits(first: int, second: int, stratum: int, count: int) -> np.ndarray:
+    """Ways to label studies: rows of weights, 1/first for one side and −1/second for the other; row 0 is as it was."""
+    total = first + second
+    generator = np.random.default_rng([first, second, stratum])
+    chosen = np.argsort(generator.random((count, total)), axis=1)[:, :first]
+    chosen[0] = np.arange(first)
+    weights = np.full((count, total), -1.0 / second)
+    np.put_along_axis(weights, chosen, 1.0 / first, axis=1)
+    return weights
+
+
+def _all_splits(first: int, second: int) -> np.ndarray:
+    rows = []
+    for chosen in itertools.combinations(range(first + second), first):
+        row = np.full(first + second, -1.0 / second)
+        row[list(chosen)] = 1.0 / first
+        rows.append(row)
+    return np.array(rows)
+
+
+def exchange_test(strata: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
+    """Difference of means, averaged over strata, and its two-sided p under exchange of labels within strata.
+
+    >>> difference, p = exchange_test([(np.array([1.0, 1.1, 1.2, 1.3, 1.4]), np.array([2.0, 2.1, 2.2, 2.3, 2.4]))])
+    >>> round(difference, 4), round(p, 4) == round(2 / 252, 4)
+    (-1.0, True)
+    """
+    strata = [(a, b) for a, b in strata if len(a) and len(b)]
+    if not strata:
+        return 0.0, 1.0
+    ways = math.prod(math.comb(len(a) + len(b), len(a)) for a, b in strata)
+    differences = np.zeros(1)
+    for index, (a, b) in enumerate(strata):
+        pooled = np.concatenate([a, b])
+        if ways <= SPLITS:
+            differences = (differences[:, None] + (_all_splits(len(a), len(b)) @ pooled)[None, :]).ravel()
+        else:
+            differences = differences + _splits(len(a), len(b), index, SPLITS) @ pooled
+    differences = differences / len(strata)
+    # Row 0 is the observed labelling in both cases: in the sampled one it counts itself, which keeps p valid.
+    extreme = np.abs(differences) >= abs(differences[0]) - 1e-12
+    return float(differences[0]), float(extreme.mean())
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p values: those at most α are significant together, with an error of α for the whole table.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    adjusted = [0.0] * len(p_values)
+    running = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        running = max(running, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = running
+    return adjusted
+
+
+def studies_needed(strata: Sequence[tuple[np.ndarray, np.ndarray]], alpha: float = ALPHA) -> int | None:
+    """Studies per contestant that would show this difference with a chance of 80 %, by the normal approximation."""
+    strata = [(a, b) for a, b in strata if len(a) > 1 and len(b) > 1]
+    if not strata:
+        return None
+    difference = sum(a.mean() - b.mean() for a, b in strata) / len(strata)
+    variance = sum(a.var(ddof=1) + b.var(ddof=1) for a, b in strata) / len(strata) ** 2
+    if abs(difference) < 1e-9:
+        return None
+    normal = NormalDist()
+    wanted = variance * ((normal.inv_cdf(1 - alpha / 2) + normal.inv_cdf(POWER)) / difference) ** 2
+    return max(math.ceil(wanted), fewest_studies(len(strata), alpha))
+
+
+def fewest_studies(workloads: int, alpha: float = ALPHA) -> int:
+    """With fewer studies of each, no result whatever could be significant: there are too few exchanges of labels.
+
+    >>> fewest_studies(1), fewest_studies(8), fewest_studies(1, ALPHA / 10)
+    (5, 2, 7)
+    """
+    count = 2
+    while 2 / math.comb(2 * count, count) ** workloads > alpha:
+        count += 1
+    return count
+
+
+def strata_of(table: StudyTimes, a: str, b: str, medians: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    fastest = _fastest(table, a, b, medians)
+    reachable = [w for w in table.workloads if math.isfinite(fastest[w])]
+    return [(study_scores(table, a, w, fastest), study_scores(table, b, w, fastest)) for w in reachable]
+
+
+def compare_all(table: StudyTimes) -> list[Pair]:
+    """Every pair of contestants, corrected together."""
+    medians = table.medians()
+    pairs, tests = list(itertools.combinations(table.contestants, 2)), []
+    for a, b in pairs:
+        strata = strata_of(table, a, b, medians)
+        tests.append((*exchange_test(strata), studies_needed(strata)))
+    adjusted = holm([p for _, p, _ in tests])
+    return [
+        Pair(a, b, difference, p, corrected, needed)
+        for (a, b), (difference, p, needed), corrected in zip(pairs, tests, adjusted, strict=True)
+    ]
+
+
+def groups(ranked: Sequence[str], pairs: Sequence[Pair]) -> list[tuple[str, ...]]:
+    """The largest sets of which no two could be separated, in the order of the ranking.
+
+    Two contestants share a set if and only if they cannot be told apart.
+    """
+    apart = {frozenset((pair.first, pair.second)) for pair in pairs if pair.separated}
+    alike = {a: {b for b in ranked if b != a and frozenset((a, b)) not in apart} for a in ranked}
+    found: list[set[str]] = []
+
+    def extend(inside: set[str], candidates: set[str], excluded: set[str]) -> None:
+        if not candidates and not excluded:
+            found.append(inside)
+        for name in [n for n in ranked if n in candidates]:
+            extend({*inside, name}, candidates & alike[name], excluded & alike[name])
+            candidates = candidates - {name}
+            excluded = excluded | {name}
+
+    extend(set(), set(ranked), set())
+    sets = [tuple(name for name in ranked if name in group) for group in found]
+    return sorted(sets, key=lambda group: [ranked.index(name) for name in group])

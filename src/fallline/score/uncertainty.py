@@ -1,0 +1,59 @@
+"""How far scores could have come out otherwise: a bootstrap over studies.
+
+Every cell (contestant and workload) gets as many studies as it has, drawn from its own with replacement; medians,
+rules and scores are computed anew.  With five studies a cell the intervals are indicative: a median of five
+cannot say more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from fallline.score import profiles
+from fallline.score.algoperf import TAU_MAX
+from fallline.score.times import StudyTimes
+
+RESAMPLES = 2000
+LEVEL = 0.95
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoreSamples:
+    """Scores of every contestant in every resample: resamples × contestants."""
+
+    contestants: tuple[str, ...]
+    scores: np.ndarray
+
+    def interval(self, contestant: str, level: float = LEVEL) -> tuple[float, float]:
+        column = self.scores[:, self.contestants.index(contestant)]
+        low, high = np.quantile(column, [(1 - level) / 2, (1 + level) / 2])
+        return float(low), float(high)
+
+    def above(self, a: str, b: str) -> float:
+        """P(a's score is above b's); equal scores count as half."""
+        first, second = (self.scores[:, self.contestants.index(name)] for name in (a, b))
+        return float((first > second).mean() + 0.5 * (first == second).mean())
+
+
+def resampled_medians(table: StudyTimes, resamples: int, seed: int) -> np.ndarray:
+    """resamples × contestants × columns."""
+    generator = np.random.default_rng(seed)
+    medians = np.full((resamples, len(table.contestants), len(table.columns)), math.inf)
+    for i, contestant in enumerate(table.contestants):
+        for j, workload in enumerate(table.columns):
+            times = np.array(list(table.cell(contestant, workload).values()))
+            if len(times):
+                medians[:, i, j] = np.median(times[generator.integers(0, len(times), (resamples, len(times)))], axis=1)
+    return medians
+
+
+def bootstrap(
+    table: StudyTimes, *, tau_max: float = TAU_MAX, resamples: int = RESAMPLES, seed: int = 0, compat: bool = False
+) -> ScoreSamples:
+    medians = resampled_medians(table, resamples, seed)
+    times = profiles.apply_rules(medians, table.workloads, table.variants, tau_max)
+    integral = profiles.score_compat if compat else profiles.score
+    return ScoreSamples(table.contestants, integral(profiles.ratios(times), tau_max))

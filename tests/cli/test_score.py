@@ -1,0 +1,80 @@
+"""``fallline score``: every output, the figures, and bad input in one line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli import Command
+from tests.score import reach
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Three submissions on two workloads in five studies; the last one never arrives."""
+    root = tmp_path / "logs"
+    for study in range(5):
+        for workload in ("fastmri", "wmt"):
+            reach(root, "quick", study, workload, 1, 10.0 + study)
+            reach(root, "slow", study, workload, 1, 25.0 + study)
+            reach(root, "never", study, workload, 1, None)
+    return root
+
+
+def test_text_has_leaderboard_intervals_cost_and_verdict(fallline: Command, logs: Path) -> None:
+    ended = fallline("score", str(logs))
+    assert ended.code == 0
+    lines = ended.out.splitlines()
+    assert [line.split()[1] for line in lines if line[:2].strip().isdigit()] == ["quick", "slow", "never"]
+    assert "1.0000" in ended.out and "95 % interval" in ended.out
+    assert "30 trials" in ended.out
+    assert lines[-1].startswith("quick is the fastest: separated from all 2 others (5 studies, α = 2 %")
+
+
+def test_json_is_alone_on_stdout_and_has_no_infinity(fallline: Command, logs: Path) -> None:
+    data = json.loads(fallline("score", str(logs), "--json").out)
+    assert [row["contestant"] for row in data["rows"]] == ["quick", "slow", "never"]
+    assert data["rows"][1]["ratios"]["wmt"] == pytest.approx(27 / 12)
+    assert data["rows"][2]["times"]["wmt"] is None
+    assert data["logs"]["files"] == 30
+
+
+def test_csv_and_markdown(fallline: Command, logs: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(fallline("score", str(logs), "--csv").out)))
+    assert rows[0]["contestant"] == "quick" and float(rows[0]["seconds:wmt"]) == 12.0
+    text = fallline("score", str(logs), "--md", "-q").out
+    assert text.splitlines()[2].startswith("| 1 | quick | 1.0000 |")
+
+
+def test_figures_are_written_and_named(fallline: Command, logs: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    ended = fallline("score", str(logs), "--figures", str(tmp_path / "figures"), "-q")
+    assert ended.code == 0
+    files = sorted(path.name for path in (tmp_path / "figures").iterdir())
+    assert files == ["profiles.png", "profiles.svg", "score_vs_tau_max.png", "score_vs_tau_max.svg"]
+    assert (tmp_path / "figures" / "profiles.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_damaged_files_are_reported_and_not_fatal(fallline: Command, logs: Path) -> None:
+    (logs / "slow/study_0/wmt_jax/trial_1/eval_measurements.csv").write_text("nonsense")
+    ended = fallline("score", str(logs))
+    assert ended.code == 0
+    assert "1 damaged" in ended.out and "slow/study_0/wmt_jax/trial_1" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["/no/such/folder"], "no such folder"),
+        ([__file__], "not a tar archive"),
+        (["--json", "--csv", "."], "exclude each other"),
+    ],
+)
+def test_bad_input_is_one_line(fallline: Command, arguments: list[str], said: str) -> None:
+    ended = fallline("score", *arguments)
+    assert ended.code == 2 and said in ended.err
+    assert len(ended.err.strip().splitlines()) == 1

@@ -1,0 +1,150 @@
+"""Who can be told apart: exact p values, Holm, groups, and the error rate under no difference."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from fallline.score.leaderboard import leaderboard, verdict
+from fallline.score.separation import (
+    ALPHA,
+    Pair,
+    compare_all,
+    exchange_test,
+    fewest_studies,
+    groups,
+    holm,
+    studies_needed,
+)
+from fallline.score.times import StudyTimes
+from fallline.score.uncertainty import bootstrap
+
+INF = math.inf
+
+
+def table(cells: dict[str, list[list[float]]]) -> StudyTimes:
+    """Contestant → for every workload the times of its studies."""
+    count = len(next(iter(cells.values())))
+    workloads = tuple(f"w{j}" for j in range(count))
+    return StudyTimes(
+        tuple(cells),
+        workloads,
+        {},
+        {(name, workloads[j]): dict(enumerate(times)) for name, rows in cells.items() for j, times in enumerate(rows)},
+    )
+
+
+def test_p_of_complete_separation_is_two_of_all_labellings() -> None:
+    assert exchange_test([(np.arange(4.0), np.arange(4.0) + 10)])[1] == pytest.approx(2 / 70)
+    strata = [(np.arange(3.0), np.arange(3.0) + 10)] * 2
+    assert exchange_test(strata)[1] == pytest.approx(2 / 400)
+
+
+def test_p_of_equal_samples_is_one() -> None:
+    assert exchange_test([(np.ones(5), np.ones(5))]) == (0.0, 1.0)
+    assert exchange_test([]) == (0.0, 1.0)
+
+
+def test_sampled_and_complete_labellings_agree() -> None:
+    generator = np.random.default_rng(3)
+    strata = [(generator.normal(0.0, 1.0, 5), generator.normal(0.8, 1.0, 5)) for _ in range(2)]  # 63,504: sampled
+    by_hand = []
+    import itertools
+
+    halves = []
+    for a, b in strata:
+        pooled = np.concatenate([a, b])
+        picks = itertools.combinations(range(10), 5)
+        halves.append([pooled[list(p)].mean() - np.delete(pooled, list(p)).mean() for p in picks])
+    by_hand = (np.array(halves[0])[:, None] + np.array(halves[1])[None, :]).ravel() / 2
+    exact = (np.abs(by_hand) >= abs(by_hand[0]) - 1e-12).mean()
+    assert exchange_test(strata)[1] == pytest.approx(exact, abs=0.006)
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.005, 0.011, 0.02, 0.04]) == pytest.approx([0.02, 0.033, 0.04, 0.04])
+    assert holm([]) == []
+
+
+def test_too_few_studies_can_separate_nothing() -> None:
+    assert fewest_studies(1) == 5
+    far = table({"a": [[1.0, 1.1, 1.2]], "b": [[3.0, 3.1, 3.2]]})
+    (pair,) = compare_all(far)
+    assert not pair.separated
+    assert "fewer than 5 studies" in verdict(leaderboard(far))
+
+
+def test_groups_hold_those_that_cannot_be_told_apart() -> None:
+    def pair(a: str, b: str, p: float) -> Pair:
+        return Pair(a, b, 0.1, p, p, None)
+
+    pairs = [pair("a", "b", 0.5), pair("a", "c", 0.001), pair("b", "c", 0.3)]
+    assert groups(["a", "b", "c"], pairs) == [("a", "b"), ("b", "c")]
+    assert groups(["a", "c"], [pair("a", "c", 0.001)]) == [("a",), ("c",)]
+
+
+def test_more_noise_needs_more_studies() -> None:
+    quiet = [(np.array([0.50, 0.52, 0.54]), np.array([0.60, 0.62, 0.64]))]
+    noisy = [(np.array([0.40, 0.52, 0.64]), np.array([0.50, 0.62, 0.74]))]
+    few, many = studies_needed(quiet), studies_needed(noisy)
+    assert few is not None and many is not None and few < many
+    assert studies_needed([(np.ones(3), np.ones(3))]) is None
+
+
+def draw(generator: np.random.Generator, studies: int, workloads: int, slower: float = 1.0) -> list[list[float]]:
+    """Study times as in AlgoPerf's logs: 7 % of noise, evaluated at intervals, now and then a miss."""
+    times = slower * np.exp(generator.normal(0.0, 0.07, (workloads, studies)))
+    times = np.ceil(times * 40) / 40
+    times[generator.random((workloads, studies)) < 0.05] = INF
+    return times.tolist()
+
+
+@pytest.mark.parametrize(("studies", "workloads"), [(5, 1), (5, 8), (3, 8)])
+def test_the_same_contestant_twice_is_called_different_at_most_at_alpha(studies: int, workloads: int) -> None:
+    generator = np.random.default_rng(0)
+    runs, called = 400, 0
+    for _ in range(runs):
+        twins = table({"a": draw(generator, studies, workloads), "b": draw(generator, studies, workloads)})
+        called += compare_all(twins)[0].separated
+    # Three standard errors above α: fails once in a thousand if the rate is exactly α.
+    assert called / runs <= ALPHA + 3 * math.sqrt(ALPHA * (1 - ALPHA) / runs)
+
+
+def test_a_slower_twin_is_placed_below_in_nine_of_ten() -> None:
+    generator = np.random.default_rng(1)
+    below = 0
+    for _ in range(100):
+        board = leaderboard(table({"slow": draw(generator, 5, 1, slower=1.15), "quick": draw(generator, 5, 1)}))
+        below += [row.contestant for row in board.rows] == ["quick", "slow"]
+    assert below >= 90
+
+
+def test_intervals_hold_the_score_and_narrow_with_studies() -> None:
+    generator = np.random.default_rng(2)
+
+    def width(studies: int) -> float:
+        both = table({"a": draw(generator, studies, 4), "b": draw(generator, studies, 4, slower=1.3)})
+        rows = leaderboard(both).rows
+        assert all(row.low <= row.score <= row.high for row in rows)
+        return sum(row.high - row.low for row in rows)
+
+    assert width(60) < width(5)
+
+
+def test_probability_of_being_above_counts_ties_as_half() -> None:
+    same = table({"a": [[1.0, 1.0]], "b": [[1.0, 1.0]], "c": [[2.0, 2.0]]})
+    samples = bootstrap(same)
+    assert samples.above("a", "b") == 0.5
+    assert samples.above("a", "c") == 1.0
+
+
+def test_verdicts_name_the_leader_and_what_is_missing() -> None:
+    generator = np.random.default_rng(4)
+    clear = table({"a": draw(generator, 5, 8), "b": draw(generator, 5, 8, slower=2.0)})
+    assert verdict(leaderboard(clear)).startswith("a is the fastest: separated from all 1 others")
+    close = table({"a": draw(generator, 5, 8), "b": draw(generator, 5, 8, slower=1.01)})
+    assert "cannot be told apart" in verdict(leaderboard(close))
+    assert "Nobody" in verdict(leaderboard(table({"a": [[INF]], "b": [[INF]]})))
+    assert "alone" in verdict(leaderboard(table({"a": [[1.0, 2.0]]})))
