@@ -7,15 +7,14 @@ import math
 import numpy as np
 import pytest
 
+from fallline.measure.stats import ALPHA
 from fallline.score.leaderboard import leaderboard, verdict
 from fallline.score.separation import (
-    ALPHA,
     Pair,
     compare_all,
     exchange_test,
     fewest_studies,
     groups,
-    holm,
     studies_needed,
 )
 from fallline.score.times import StudyTimes
@@ -61,11 +60,6 @@ def test_sampled_and_complete_labellings_agree() -> None:
     by_hand = (np.array(halves[0])[:, None] + np.array(halves[1])[None, :]).ravel() / 2
     exact = (np.abs(by_hand) >= abs(by_hand[0]) - 1e-12).mean()
     assert exchange_test(strata)[1] == pytest.approx(exact, abs=0.006)
-
-
-def test_holm_by_hand() -> None:
-    assert holm([0.005, 0.011, 0.02, 0.04]) == pytest.approx([0.02, 0.033, 0.04, 0.04])
-    assert holm([]) == []
 
 
 def test_too_few_studies_can_separate_nothing() -> None:

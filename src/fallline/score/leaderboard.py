@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from fallline.measure.stats import ALPHA
 from fallline.score import profiles
 from fallline.score.algoperf import TAU_MAX
-from fallline.score.separation import ALPHA, Pair, compare_all, fewest_studies, groups
+from fallline.score.separation import Pair, compare_all, fewest_studies, groups
 from fallline.score.times import StudyTimes
 from fallline.score.uncertainty import RESAMPLES, bootstrap
 
@@ -190,11 +191,12 @@ def more_studies(board: Leaderboard) -> str:
     first, second = board.rows[0].contestant, board.rows[1].contestant
     pair = board.pair(first, second)
     needed = pair.studies_needed
-    floor = fewest_studies(len(board.workloads))
+    floor = fewest_studies(len(board.workloads), ALPHA / len(board.pairs))
     if pair.separated:
         return f"{first} and {second} are separated"
     if board.studies < floor:
-        return f"no result of fewer than {floor} studies each could separate two contestants"
+        among = f" of {len(board.rows)}" if len(board.rows) > 2 else ""
+        return f"no result of fewer than {floor} studies each could separate two contestants{among}"
     if needed is None:
         return f"no number of studies would separate {first} from {second}: their scores are equal"
     if needed <= board.studies:

@@ -17,11 +17,10 @@ from statistics import NormalDist
 
 import numpy as np
 
+from fallline.measure.stats import ALPHA, POWER, holm
 from fallline.score.algoperf import TAU_MAX
 from fallline.score.times import StudyTimes
 
-ALPHA = 0.02
-POWER = 0.8
 SPLITS = 20_000
 """Exchanges of labels that are drawn where there are more; below that all of them are taken."""
 
@@ -37,7 +36,7 @@ class Pair:
     p: float
     p_holm: float
     studies_needed: int | None
-    """Studies that would separate them with a chance of 80 %, were this the true difference; None if there is none."""
+    """Studies that would separate them with a chance of 95 %, were this the true difference; None if there is none."""
 
     @property
     def separated(self) -> bool:
@@ -115,22 +114,8 @@ def exchange_test(strata: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[floa
     return float(differences[0]), float(extreme.mean())
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p values: those at most α are significant together, with an error of α for the whole table.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    adjusted = [0.0] * len(p_values)
-    running = 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        running = max(running, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = running
-    return adjusted
-
-
 def studies_needed(strata: Sequence[tuple[np.ndarray, np.ndarray]], alpha: float = ALPHA) -> int | None:
-    """Studies per contestant that would show this difference with a chance of 80 %, by the normal approximation."""
+    """Studies per contestant that would show this difference with a chance of 95 %, by the normal approximation."""
     strata = [(a, b) for a, b in strata if len(a) > 1 and len(b) > 1]
     if not strata:
         return None
