@@ -33,6 +33,7 @@ HESSIANS = {step: "update_hessian" for step in (4, 9, 14, 19, 24, 29, 34)}
 CASES: dict[str, Case] = {
     "adadelta": Case("Adadelta", "adadelta"),
     "adadelta, all options": Case("Adadelta", "adadelta", dict(lr=0.5, rho=0.8, eps=1e-3, weight_decay=0.1)),
+    "adadelta, two decay rates": Case("Adadelta", "adadelta", dict(rho=0.95, gamma=0.7)),
     "nadam": Case("NAdam", "nadam"),
     "nadam, coupled": Case("NAdam", "nadam", dict(lr=0.01, betas=(0.8, 0.95), weight_decay=0.1, momentum_decay=0.05)),
     "nadam, decoupled": Case("NAdam", "nadam", dict(lr=0.01, weight_decay=0.1, decoupled_weight_decay=True)),

@@ -65,6 +65,57 @@ def test_step_is_masked_and_states_are_not(name: str, foreach: bool) -> None:
     assert opposed or name in ("Adagrad", "Adadelta"), "the mask had nothing to do"
 
 
+# What is masked is the step without decay.
+DECAYING: dict[str, dict[str, Any]] = {
+    "LAMB": dict(weight_decay=0.3, max_grad_norm=None),
+    "AmosAlgoPerf": dict(l2=3.0, eta=1.0, max_grad_norm=None),
+    "AdamP": dict(weight_decay=0.3, delta=0.0),
+}
+
+
+@pytest.mark.parametrize("name", DECAYING)
+def test_decay_is_not_masked(name: str) -> None:
+    """Where the gradient opposes every step, the weights move by their decay alone."""
+    make, options = getattr(fallline, name), DECAYING[name]
+    p = torch.linspace(1.0, 2.0, 12, dtype=torch.float64).view(3, 4).requires_grad_()
+    optimizer = make([p], lr=0.1, cautious=True, **options)
+    p.grad = torch.ones_like(p)
+    optimizer.step()  # the momentum now points down
+    before = p.detach().clone()
+    p.grad = torch.full_like(p, -1e-3)
+    optimizer.step()
+    share = p.detach() / before
+    assert bool((share < 1.0).all())
+    torch.testing.assert_close(share, share.mean().expand_as(share))
+
+
+def test_steps_of_amos_without_momentum_are_never_masked() -> None:
+    """They have the sign of the gradient; with the decay they would not."""
+    plain, masked = parameters(), parameters()
+    options: dict[str, Any] = dict(lr=0.1, extra_l2=0.5)
+    optimizers = [fallline.Amos(plain, **options), fallline.Amos(masked, **options, cautious=True)]
+    for step in range(4):
+        for params, optimizer in zip((plain, masked), optimizers, strict=True):
+            give(params, step)
+            optimizer.step()
+    for p, q in zip(plain, masked, strict=True):
+        torch.testing.assert_close(p, q)
+
+
+def test_momentum_of_adafactor_is_masked() -> None:
+    """What is subtracted is the mean of the steps; without a mean, steps always have the sign of the gradient."""
+    p = torch.ones(3, 4, dtype=torch.float64, requires_grad=True)
+    optimizer = fallline.Adafactor([p], variant="hf", beta1=0.9, cautious=True)
+    p.grad = torch.ones_like(p)
+    optimizer.step()
+    before, mean = p.detach().clone(), optimizer.state[p]["exp_avg"].clone()
+    assert bool((before < 1.0).all())
+    p.grad = torch.full_like(p, -1e-3)
+    optimizer.step()
+    assert torch.equal(p.detach(), before)
+    assert not torch.equal(optimizer.state[p]["exp_avg"], mean)
+
+
 @pytest.mark.parametrize("name", ["NAGGS", "NAG4"])
 def test_rules_without_a_direction_refuse_by_name(name: str) -> None:
     make = getattr(fallline, name)

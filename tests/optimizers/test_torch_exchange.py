@@ -80,3 +80,16 @@ def test_momenta_of_nadam_are_exported_as_torch_keeps_them():
     assert product.dtype == torch.float32
     assert product.shape == ()
     assert opt.state_dict()["state"][0]["mu_product"].dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("Adagrad", {"eps_inside": True}), ("RMSprop", {"eps_inside": True}), ("Adadelta", {"gamma": 0.5})],
+)
+def test_forms_that_torch_does_not_have_are_not_exported(name, options):
+    """It would go on with other equations, silently."""
+    opt = getattr(fallline, name)(parameters((5,)), **options)
+    run(opt, 2)
+    (option,) = options
+    with pytest.raises(ValueError, match=rf"torch.optim.{name} is not {option}=.*use state_dict\(\)"):
+        fallline.export_for_torch(opt)

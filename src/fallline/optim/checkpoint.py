@@ -63,8 +63,11 @@ def export_for_torch(optimizer: RuleOptimizer) -> dict[str, Any]:
     """
     if optimizer.description.torch_class is None:
         raise ValueError(f"torch.optim has no {optimizer.description.class_name}; use state_dict() to save it")
+    theirs = inspect.signature(getattr(torch.optim, optimizer.description.torch_class)).parameters
     for group in optimizer.param_groups:
-        _check_variant(optimizer, group, "use state_dict() to save it")
+        for name in optimizer.description.defaults:
+            if name not in theirs and name not in GROUP_OPTIONS:
+                _check_usual(optimizer, group, name, "use state_dict() to save it")
     saved = optimizer.state_dict()
     saved.pop(HEADER)
     states = optimizer.description.rule.states
@@ -175,12 +178,12 @@ def _matched(optimizer: RuleOptimizer, saved: Mapping[str, Any]) -> dict[int, Te
     return params
 
 
-def _check_variant(optimizer: RuleOptimizer, group: Mapping[str, Any], remedy: str) -> None:
-    """Of an optimizer in several variants, torch has the default one."""
+def _check_usual(optimizer: RuleOptimizer, group: Mapping[str, Any], name: str, remedy: str) -> None:
+    """Of an option that torch does not have, it has the default: one of several variants, ε outside the root."""
     description = optimizer.description
-    usual = description.defaults.get("variant")
-    if group.get("variant", usual) != usual:
-        raise ValueError(f"torch.optim.{description.torch_class} is not variant={group['variant']!r}; {remedy}")
+    usual = description.defaults.get(name)
+    if group.get(name, usual) != usual:
+        raise ValueError(f"torch.optim.{description.torch_class} is not {name}={group[name]!r}; {remedy}")
 
 
 def _merged_group(
@@ -195,7 +198,8 @@ def _merged_group(
     description = optimizer.description
     known = None
     if torch_class is not None:
-        _check_variant(optimizer, mine, f"load its checkpoint with variant={description.defaults.get('variant')!r}")
+        usual = description.defaults.get("variant")
+        _check_usual(optimizer, mine, "variant", f"load its checkpoint with variant={usual!r}")
         known = inspect.signature(getattr(torch.optim, torch_class)).parameters
     spelled = {part: alias for alias, parts in description.rule.aliases.items() for part in parts}
     for name in dict.fromkeys(spelled.get(n, n) for n in description.rule.hypers):

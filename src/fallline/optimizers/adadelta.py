@@ -15,6 +15,7 @@ Arguments:
     rho: ρ, the decay rate of both means.
     eps: ε, inside both roots.
     weight_decay: λ, added to the gradient.
+    gamma: a decay rate of its own for v, as textbooks have it; None: ρ.
 
 Example:
     >>> import torch, fallline
@@ -31,13 +32,17 @@ References:
 
 # mypy: disable-error-code=no-untyped-def
 from fallline.optimizers.describe import describe
-from fallline.rules import direction, fraction, nonneg, rule, sqrt
+from fallline.rules import direction, fraction, nonneg, optional, rule, sqrt, where
 
 
 @rule
-def adadelta(p, g, square_avg: nonneg, acc_delta: nonneg, *, lr, rho: fraction, eps, weight_decay):
+def adadelta(
+    p, g, square_avg: nonneg, acc_delta: nonneg, *,
+    lr, rho: fraction, eps, weight_decay, gamma: optional(fraction, means=-1.0),
+):  # fmt: skip
+    gamma = where(gamma < 0, rho, gamma)
     g = g + weight_decay * p
-    square_avg = rho * square_avg + (1 - rho) * g * g
+    square_avg = gamma * square_avg + (1 - gamma) * g * g
     delta = sqrt(acc_delta + eps) / sqrt(square_avg + eps) * g
     acc_delta = rho * acc_delta + (1 - rho) * delta * delta
     return p - lr * direction(delta), square_avg, acc_delta
@@ -51,6 +56,8 @@ Adadelta = describe(
     rho=0.9,
     eps=1e-6,
     weight_decay=0.0,
+    gamma=None,
     sources=("torch/optim/adadelta.py",),
+    deviations=("gamma is the textbook's second constant, which neither the paper nor torch has",),
     torch_class="Adadelta",
 )

@@ -111,10 +111,10 @@ def adafactor(
     rate = where(hf, where(relative_step != 0, relative, lr), minimum(lr, 1 / sqrt(step)))
     if scale_parameter:
         rate = rate * maximum(eps2, rms(p))
-    move = direction(u) * (rate / maximum(1, rms(u) / d))
+    move = u * (rate / maximum(1, rms(u) / d))
     if heavy:
         move = exp_avg = beta1 * exp_avg + (1 - beta1) * move
-    return p * (1 - where(hf, rate, lr) * weight_decay) - move, row_var, col_var, variance, exp_avg
+    return p * (1 - where(hf, rate, lr) * weight_decay) - direction(move), row_var, col_var, variance, exp_avg
 
 
 Adafactor = describe(
@@ -137,6 +137,12 @@ Adafactor = describe(
         "everything is computed in float32 at least; torch computes 16-bit parameters in their own "
         "dtype, with its machine epsilon as ε₁",
         "variant hf has the argument names, state names and state shapes of variant torch, and stores no RMS",
+    ),
+    elsewhere=(
+        "timm's Adafactor is variant hf, but factors only axes longer than 16, and the first two of a convolution, "
+        "and does not scale a given lr by the size of the weights",
+        "pytorch_optimizer's AdaFactor is variant hf with its first moment in bfloat16, unless told otherwise",
+        "optax factors axes of 128 and more only",
     ),
     torch_class="Adafactor",
     requires=(

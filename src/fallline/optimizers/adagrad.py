@@ -57,6 +57,7 @@ Adagrad = describe(
     eps=1e-10,
     eps_inside=False,
     sources=("torch/optim/adagrad.py",),
+    deviations=("eps_inside=True is the textbook's form, which torch does not have; its ε is 1e-6",),
     torch_class="Adagrad",
     sparse=True,
 )

@@ -67,6 +67,11 @@ Adam = describe(
     amsgrad=False,
     decoupled_weight_decay=False,
     sources=("torch/optim/adam.py",),
+    elsewhere=(
+        "optax's amsgrad takes the largest v after bias correction, torch and this the largest before it: other "
+        "trajectories",
+        "bitsandbytes' Adam decays as AdamW does; its weight_decay is not the L2 regularisation that torch's is",
+    ),
     torch_class="Adam",
 )
 AMSGrad = preset(Adam, "amsgrad", "AMSGrad", "Adam with ``amsgrad=True``.", amsgrad=True)

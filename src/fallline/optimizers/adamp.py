@@ -107,4 +107,5 @@ AdamP = describe(
     wd_ratio=0.1,
     nesterov=False,
     sources=("clovaai/AdamP adamp/adamp.py",),
+    elsewhere=("pytorch_optimizer's AdamP divides ε by the bias correction too, which counts in the first steps",),
 )

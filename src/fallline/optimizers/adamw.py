@@ -57,6 +57,11 @@ AdamW = describe(
     weight_decay=1e-2,
     amsgrad=False,
     sources=("torch/optim/adamw.py",),
+    elsewhere=(
+        "torch's own fused=True on the CPU (2.13) pairs wrong elements where a gradient's strides differ from its "
+        "parameter's",
+        "DeepSpeed's CPUAdam updates a copy of a parameter that is not contiguous, so that it never moves",
+    ),
     torch_class="AdamW",
     torch_group={"decoupled_weight_decay": True},
 )

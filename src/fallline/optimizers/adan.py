@@ -89,6 +89,13 @@ Adan = describe(
         "clipping leaves the gradients in place as they are, uses each group's own eps and sums the norm in float64; "
         "the source overwrites them, uses the last group's eps and sums in float32",
         "the step of a group does not advance while none of its parameters has a gradient",
+        "foreach=None, fused=None is the default and picks the fastest that is correct; the source's are True and "
+        "False",
+    ),
+    elsewhere=(
         "optax multiplies the difference by 1 − β₂ = 0.08 in place of β₂ = 0.92 and decays as no_prox does",
+        "timm's caution=True masks the mean of the gradients only, and leaves that of the differences; cautious=True "
+        "here masks the step",
+        "pytorch_optimizer's max_grad_norm fails if there is a tensor without axes",
     ),
 )

@@ -83,5 +83,10 @@ AdEMAMix = describe(
     eps=1e-8,
     weight_decay=0.0,
     sources=("apple/ml-ademamix pytorch/ademamix.py",),
-    deviations=("kozistr's class has alpha=5 and couples the decay; the AlgoPerf entry is identical to this",),
+    elsewhere=(
+        "AlgoPerf's entry is identical to this",
+        "pytorch_optimizer's AdEMAMix has alpha=5, couples the decay unless told not to, and leaves the 1e-8 out of "
+        "the half-lives",
+        "bitsandbytes' AdEMAMix32bit fails on the CPU for tensors of two axes",
+    ),
 )

@@ -81,7 +81,11 @@ ADOPT = describe(
     sources=("iShohei220/adopt src/adopt/adopt.py",),
     deviations=(
         "the bound is given by its exponent, clip_exp; in the source by a function, clip_lambda",
-        "timm's default is clip_exp=0.333; kozistr's class clips at t^0.25 in place of (t−1)^0.25",
-        "the source's first version did not clip and decayed in the first step too",
+        "this is the source's second version; its first did not clip and decayed in the first step too",
+    ),
+    elsewhere=(
+        "timm's default is clip_exp=0.333",
+        "pytorch_optimizer's ADOPT clips at t^0.25 in place of (t−1)^0.25, and its decoupled decay acts in the first "
+        "step too",
     ),
 )

@@ -99,14 +99,16 @@ def amos(
     gamma = lr * lr * r * g2 / sqrt(1 + c_coef * sqrt(lr) * old_b)
     new_b = old_b + gamma * (1 + old_b)
     damped = 1 / (1 + d_coef * sqrt(lr * eta) * old_b)
-    u = (0.5 * gamma + extra_l2) * damped * p + lr * eta * sqrt(r) * damped * g
+    decay, move = (0.5 * gamma + extra_l2) * damped * p, lr * eta * sqrt(r) * damped * g
     if heavy:
-        ema = momentum * ema - (1 - momentum) * u
-        u = -ema
+        ema = momentum * ema - (1 - momentum) * (decay + move)
+        u = direction(-ema)
+    else:
+        u = decay + direction(move)
     v, b = (new_v, new_b) if by_tensor else (v, b)
     v_rows, b_rows = (new_v, new_b) if by_row else (v_rows, b_rows)
     v_full, b_full = (new_v, new_b) if by_element else (v_full, b_full)
-    return p - direction(u), v, b, v_rows, b_rows, v_full, b_full, ema
+    return p - u, v, b, v_rows, b_rows, v_full, b_full, ema
 
 
 Amos = describe(
@@ -129,5 +131,9 @@ Amos = describe(
         "the shape of v and b is chosen per group (reduce); the source takes any shape that broadcasts, "
         "and the parameter's own if not told",
         "lr has a default, 1e-3; the source asks for it, or for a schedule, evaluated at t from 1",
+    ),
+    elsewhere=(
+        "pytorch_optimizer's extra_l2 has the wrong sign and half the size: it grows the weights; its ε, 1e-18, is "
+        "added to v",
     ),
 )

@@ -148,12 +148,14 @@ def amos_algoperf(
     damped = 1 / (1 + eta * s * ((1 + l2 * old_b * grown) / (1 + l2 * l2q / l2p)) * grown)
     decay = 0.5 * rate * (l2p / l2q * square + l2)
     new_b = old_b + rate * ((square if adam else 1.0) / root_k + old_b)
-    move = decay * damped * p + eta * xi * damped * u
-    if not adam:
-        exp_avg = beta1 * exp_avg - (1 - beta1) * move
-        move = -exp_avg
+    decay, move = decay * damped * p, eta * xi * damped * u
+    if adam:
+        change = decay + direction(move)
+    else:
+        exp_avg = beta1 * exp_avg - (1 - beta1) * (decay + move)
+        change = direction(-exp_avg)
     return (
-        p - direction(move), exp_avg, new_v if adam else None,
+        p - change, exp_avg, new_v if adam else None,
         new_v if v_by_tensor else None, new_v if v_by_row else None,
         None if b_by_row else new_b, new_b if b_by_row else None,
     )  # fmt: skip

@@ -81,8 +81,7 @@ def lamb(
     g = g + in_gradient * p
     exp_avg = beta1 * exp_avg + where(grad_averaging != 0, 1 - beta1, 1.0) * g
     exp_avg_sq = beta2 * exp_avg_sq + (1 - beta2) * g * g
-    u = exp_avg / correction1 / (sqrt(exp_avg_sq) / sqrt(correction2) + eps) + in_direction * p
-    u = direction(u)
+    u = direction(exp_avg / correction1 / (sqrt(exp_avg_sq) / sqrt(correction2) + eps)) + in_direction * p
     kept = 1 - lr * in_weights
     p_norm, u_norm = norm(p) * abs(kept), norm(u)
     ratio = where((p_norm > 0) & (u_norm > 0), p_norm / u_norm, 1.0)
@@ -108,7 +107,15 @@ LAMB = describe(
     adam_w_mode=True,
     alike=("max_grad_norm",),
     sources=("timm optim/lamb.py", "NVIDIA apex fused_lamb.py and multi_tensor_lamb.cu (adam_w_mode)"),
-    deviations=("the step of a group does not advance while none of its parameters has a gradient",),
+    deviations=(
+        "the step of a group does not advance while none of its parameters has a gradient",
+        "clipping leaves the gradients in place as they are; timm overwrites them",
+    ),
+    elsewhere=(
+        "pytorch_optimizer's Lamb is another method: no bias correction of v, ε added to the norms, the weights' norm "
+        "cut at 10, the ratio taken without decay too",
+        "bitsandbytes' LAMB never lengthens a step of Adam (as trust_clip=True), decays decoupled and does not clip",
+    ),
     requires=(
         Requirement(
             lambda decoupled_decay, adam_w_mode: adam_w_mode or not decoupled_decay,

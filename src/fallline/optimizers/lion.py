@@ -46,5 +46,9 @@ Lion = describe(
     betas=(0.9, 0.99),
     weight_decay=0.0,
     sources=("google/automl lion/lion_pytorch.py", "lucidrains/lion-pytorch"),
+    elsewhere=(
+        "lion-pytorch's decoupled_weight_decay=True is this with weight_decay divided by the first lr",
+        "DeepSpeed's Lion moves a weight by lr where the interpolation is exactly zero",
+    ),
 )
 Lion8bit = preset(Lion, "lion8bit", "Lion8bit", 'Lion with ``state_dtype="int8"``.', state_dtype="int8")

@@ -123,7 +123,11 @@ MARS = describe(
         "mars-shampoo is not here: it is a matrix method, see Muon",
         "the last gradient is copied; the source keeps a reference, which is wrong after zero_grad(set_to_none=False)",
         "states that a tensor does not need are not allocated",
-        "timm's class: betas (0.9, 0.99), no correction and no clipping in the first step, every tensor of two or "
+    ),
+    elsewhere=(
+        "timm's Mars: betas (0.9, 0.99), no correction and no clipping in the first step, every tensor of two or "
         "more axes counts as a matrix, one weight decay for all",
+        "pytorch_optimizer's MARS: every tensor of two or more axes counts as a matrix, and ε is divided by the bias "
+        "correction too",
     ),
 )

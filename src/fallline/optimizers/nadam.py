@@ -71,5 +71,6 @@ NAdam = describe(
         "mu_product is kept in float64, torch keeps it in the default dtype: a run continued from torch's checkpoint "
         "agrees to rounding",
     ),
+    elsewhere=("optax's nadam looks ahead without a schedule of the momentum, as NAdamW does, but debiases otherwise",),
     torch_class="NAdam",
 )

@@ -54,6 +54,6 @@ NAdamW = describe(
     deviations=(
         "the source overwrites the first moment with the look-ahead and takes it back after the step; here it is "
         "never overwritten, which saves that rounding",
-        "optax's nesterov=True divides the momentum's part by 1 − β₁^(t+1): another variant, not this one",
     ),
+    elsewhere=("optax's nesterov=True divides the momentum's part by 1 − β₁^(t+1): another variant, not this one",),
 )

@@ -133,4 +133,5 @@ Prodigy = describe(
         "that it has, and with β₁ = 0 takes a step of its gradient",
         "groups must agree on what acts on all of them (betas, d0, …); the source reads the first group's",
     ),
+    elsewhere=("pytorch_optimizer's Prodigy keeps d and its sums in float32, here they are float64",),
 )

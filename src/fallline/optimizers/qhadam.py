@@ -69,4 +69,5 @@ QHAdam = describe(
     eps=1e-8,
     sources=("facebookresearch/qhoptim qhoptim/pyt/qhadam.py",),
     deviations=("coupled decay leaves the gradient in place as it is; the source adds λθ to it",),
+    elsewhere=("pytorch_optimizer's QHAdam keeps the weights w in float32, here they are float64",),
 )

@@ -60,4 +60,5 @@ QHM = describe(
         "lr, momentum and nu have no defaults in the source; here they are those of its example",
         "coupled decay leaves the gradient in place as it is; the source adds λθ to it",
     ),
+    elsewhere=("the source's docstring prints θ + α(…); its code subtracts, as here",),
 )

@@ -67,5 +67,9 @@ RAdam = describe(
     weight_decay=0.0,
     decoupled_weight_decay=False,
     sources=("torch/optim/radam.py",),
+    elsewhere=(
+        "pytorch_optimizer's RAdam makes no step before it can divide, unless degenerated_to_sgd=True, and decays "
+        "apart from the gradient",
+    ),
     torch_class="RAdam",
 )

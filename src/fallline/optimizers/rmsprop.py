@@ -69,7 +69,7 @@ RMSprop = describe(
     eps_inside=False,
     sources=("torch/optim/rmsprop.py",),
     deviations=(
-        "eps_inside=True is the textbook's form, which torch does not have; its default ε there is 1e-6",
+        "eps_inside=True is the textbook's form, which torch does not have; its ε is 1e-6",
         "centered=True refuses states in fewer than 32 bits: with steady gradients v and ḡ² are nearly equal, and "
         "rounded apart their difference is noise of either sign, whose root is nothing or stretches a step by 1/ε",
     ),
@@ -79,6 +79,9 @@ RMSprop = describe(
             'centered=True needs state_dtype="float32": its variance is a small difference of two states, which '
             "rounding them would make negative",
         ),
+    ),
+    elsewhere=(
+        "timm's RMSpropTF starts v at 1, has ε inside the root, and accumulates steps that lr has scaled already",
     ),
     torch_class="RMSprop",
 )

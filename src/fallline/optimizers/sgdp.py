@@ -76,4 +76,7 @@ SGDP = describe(
         "lr has a default, which the source asks for",
         "the buffer is called momentum_buffer, as in torch's SGD; the source calls it momentum",
     ),
+    elsewhere=(
+        "the SGDPs of timm and pytorch_optimizer do not write the projection back into the buffer; the authors do",
+    ),
 )

@@ -82,4 +82,5 @@ SophiaG = describe(
     ),
     sources=("Liuhong99/Sophia sophia.py",),
     deviations=("bs is a hyperparameter of the group; in the source it is an argument of step()",),
+    elsewhere=("pytorch_optimizer has SophiaH, whose curvature comes from Hutchinson's estimate and not from labels",),
 )
