@@ -8,10 +8,10 @@ NATIVE := $(shell find src/fallline/native -name '*.cpp' -o -name '*.h' 2>/dev/n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint format docs race bench quality peers clean
+.PHONY: help setup test test-authors lint format docs race bench quality peers clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup: .venv/.ready ## create .venv with everything needed, build the native library
 
@@ -40,6 +40,9 @@ setup: .venv/.ready ## create .venv with everything needed, build the native lib
 
 test: lint ## all checks: ruff, mypy, pytest
 	CI=true $(BIN)/python -m pytest </dev/null
+
+test-authors: setup peers .venv/.authors ## trajectories against other packages, the authors' own among them
+	CI=true $(BIN)/python -m pytest tests/authors </dev/null
 
 lint: setup ## ruff and mypy
 	$(BIN)/ruff check .
@@ -74,6 +77,11 @@ peers: .venv/.peers ## install the packages we compare with
 	@$(PIP) install --no-deps \
 	    bitsandbytes torchao pytorch_optimizer schedulefree lion-pytorch timm </dev/null
 	@DS_BUILD_OPS=0 $(PIP) install --no-deps --no-build-isolation deepspeed </dev/null
+	@touch $@
+
+.venv/.authors: | .venv/.ready
+	@echo "Installing authors' packages"
+	@$(PIP) install --no-deps --no-build-isolation prodigyopt qhoptim adamp </dev/null
 	@touch $@
 
 clean: ## remove builds and caches, keep .venv
