@@ -182,6 +182,8 @@ def verdict(board: Leaderboard) -> str:
     if not alike:
         return f"{first.contestant} is the fastest: separated from all {len(board.rows) - 1} others ({settings})."
     names = alike[0] if len(alike) == 1 else f"{', '.join(alike[:-1])} and {alike[-1]}"
+    if len(alike) == len(board.rows) - 1 > 1:
+        names = "any of the others"
     sentence = f"{first.contestant} leads, but cannot be told apart from {names} ({settings})"
     return f"{sentence}; {more_studies(board)}."
 

@@ -1,0 +1,38 @@
+"""What a race says while it runs: a bar with the time left, and notices, on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fallline.race.results import Row
+    from fallline.race.run import Progress
+
+
+@contextlib.contextmanager
+def progress_of(quiet: bool) -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    from fallline.race.run import Progress
+
+    if quiet:
+        yield Progress()
+        return
+    console = Console(stderr=True, highlight=False, markup=False)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bar(*columns, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("trials", total=None)
+
+        def ended(row: Row, status: str) -> None:
+            bar.update(task, advance=1, description=f"{row.contestant} {status}")
+
+        def planned(done: int, total: int) -> None:
+            if done:
+                console.print(f"Goes on: {done} of {total} trials are done")
+            bar.update(task, completed=done, total=total)
+
+        yield Progress(notice=console.print, trial_ended=ended, planned=planned)

@@ -1,0 +1,112 @@
+"""What a training step of each contestant costs: measured side by side on one thread, with nothing else running."""
+
+from __future__ import annotations
+
+import math
+import resource
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fallline.measure.interleave import Rule, for_rounds, interleave
+from fallline.measure.stats import bootstrap_median
+from fallline.race.building import build
+from fallline.race.contestants import Contestant
+from fallline.workloads import Workload
+
+SAMPLE_SECONDS = 0.1
+"""A sample is this long, so that what happens only every few steps (a snapshot of the weights) is in all of them."""
+INTERVAL = 0.01
+SWITCH = "\0switch"
+
+
+def calibrate(workload: Workload, arms: Sequence[Mapping[str, Any]], *, seconds: float, rounds: int) -> dict[str, Any]:
+    """Seconds per step, and per switch to averaged weights and back, of every arm.
+
+    ``seconds`` is a limit; it ends before that once every median is known to 1 %.
+    """
+    steppers: dict[str, Any] = {}
+    built = {}
+    sizes: dict[str, tuple[int, int]] = {}
+    for arm in arms:
+        contestant = Contestant(**arm["contestant"])
+        model = workload.new_model(0)
+        made = build(contestant, arm["point"], model, workload.max_steps)
+        built[contestant.name] = made
+        steppers[contestant.name] = _stepper(workload, model, made)
+        # States exist after the first step; two more make averages begin too.
+        for _ in range(3):
+            steppers[contestant.name]()
+        parameters = sum(p.numel() * p.element_size() for p in model.parameters())
+        sizes[contestant.name] = (made.state_bytes(), parameters)
+        if made.has_modes:
+            steppers[contestant.name + SWITCH] = _switcher(made)
+    enough = for_rounds(rounds) if rounds else _until_known(list(built), seconds)
+    samples = interleave(steppers, enough, sample_seconds=SAMPLE_SECONDS)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    found = {}
+    for name in built:
+        step = bootstrap_median(samples.seconds[name])
+        switch = samples.seconds.get(name + SWITCH)
+        found[name] = {
+            "step_seconds": step.value,
+            "low": step.low,
+            "high": step.high,
+            "switch_seconds": float(np.median(switch)) if switch else 0.0,
+            "state_bytes": sizes[name][0],
+            "parameter_bytes": sizes[name][1],
+            "peak_bytes": int(peak),
+        }
+    return {"found": found, "samples": {name: samples.seconds[name] for name in built}, "stopped": samples.stopped}
+
+
+def _stepper(workload: Workload, model: Any, made: Any) -> Any:
+    """One training step per call; the steps go round, so that any number can be taken."""
+    at = 0
+
+    def step() -> None:
+        nonlocal at
+        made.set_rates(at)
+        made.optimizer.zero_grad()
+        workload.training_loss(model, at, 0).backward()
+        made.optimizer.step()
+        at = (at + 1) % workload.max_steps
+
+    return step
+
+
+def _switcher(made: Any) -> Any:
+    def switch() -> None:
+        made.to_evaluate()
+        made.to_train()
+
+    return switch
+
+
+def _until_known(names: Sequence[str], seconds: float) -> Rule:
+    import time
+
+    start: list[float] = []
+
+    def enough(found: Mapping[str, list[float]]) -> str | None:
+        now, done = time.perf_counter(), min(map(len, found.values()))
+        if not start:
+            start.append(now)
+        if done < 6:
+            return None
+        if now - start[0] > seconds:
+            return f"at the time limit of {seconds:g} s"
+        if done % 6 == 0:
+            estimates = [bootstrap_median(found[name]) for name in names]
+            if all((e.high - e.low) / 2 <= INTERVAL * e.value for e in estimates):
+                return f"every median known to {INTERVAL:.0%}"
+        return None
+
+    return enough
+
+
+def budget_steps(budget_seconds: float, step_seconds: float) -> int:
+    """Steps that fit into a budget; at least one."""
+    return max(1, math.floor(budget_seconds / step_seconds + 1e-9))

@@ -1,0 +1,172 @@
+"""Who races: an optimizer, a schedule, perhaps an average of weights, and settings or a space to tune them in."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fallline.race import halton
+from fallline.race.presets import PRESETS, Preset
+from fallline.race.spaces import NOT_RACED, TUNING
+
+SCHEDULES = ("constant", "warmup_cosine", "warmup_stable_decay", "equal_cycles", "nested_restarts")
+AVERAGES = ("lawa_queue", "lawa_ema", "weight_ema")
+FIELDS = ("optimizer", "settings", "space", "points", "schedule", "averaging")
+
+
+class BadContestant(ValueError):
+    """A contestant that cannot race; one line: who, why, and what would do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Contestant:
+    name: str
+    optimizer: str
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Fixed, and the one setting where there is no tuning."""
+    space: Mapping[str, halton.Dimension] = dataclasses.field(default_factory=dict)
+    points: Sequence[Mapping[str, Any]] = ()
+    """A list to draw trials from, in place of a space."""
+    schedule: str = "warmup_cosine"
+    averaging: str | None = None
+
+    def definition(self) -> dict[str, Any]:
+        """As plain data, for the results file; equal data is the same contestant."""
+        return {
+            "optimizer": self.optimizer,
+            "settings": plain(self.settings),
+            "space": plain(self.space),
+            "points": plain(self.points),
+            "schedule": self.schedule,
+            "averaging": self.averaging,
+        }
+
+    def trial_points(self, *, trials: int, study: int, seed: int, tuned: bool) -> list[dict[str, Any]]:
+        """The settings of one study's trials; one trial with the fixed settings where nothing is tuned."""
+        if not tuned or not (self.space or self.points):
+            first = self.points[0] if self.points and not self.settings.get("lr") else {}
+            return [{**first, **self.settings}]
+        if self.points:
+            # Without replacement: a study of five trials of a list of five takes each.
+            order = np.random.default_rng([seed, 3, study]).permutation(len(self.points))
+            return [{**self.settings, **self.points[i]} for i in order[:trials].tolist()]
+        drawn = halton.study_points(self.space, trials=trials, study=study, seed=seed)
+        return [{**self.settings, **point} for point in drawn]
+
+
+def plain(data: Any) -> Any:
+    """Lists for tuples, as JSON gives them back."""
+    if isinstance(data, Mapping):
+        return {str(key): plain(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [plain(value) for value in data]
+    return data
+
+
+def named(name: str) -> Contestant:
+    """A contestant by the name of an optimizer or of an AlgoPerf entry; ``label=name`` gives it another label."""
+    label, separator, wanted = name.partition("=")
+    if separator:
+        return dataclasses.replace(named(wanted), name=label)
+    if name in PRESETS:
+        return from_preset(name, PRESETS[name])
+    if name in NOT_RACED:
+        raise BadContestant(f"{name} cannot race: {NOT_RACED[name]}")
+    if name not in TUNING:
+        close = difflib.get_close_matches(name, [*TUNING, *PRESETS], n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else "`fallline race --contestants list` shows all"
+        raise BadContestant(f"there is no contestant {name!r}; {hint}")
+    tuning = TUNING[name]
+    return Contestant(name, name, tuning.settings, tuning.space, schedule=tuning.schedule)
+
+
+def from_preset(name: str, preset: Preset) -> Contestant:
+    if preset.optimizer is None:
+        raise BadContestant(f"{name} ({preset.title}) cannot race: {preset.missing}")
+    return Contestant(name, preset.optimizer, preset.settings, {}, preset.points, preset.schedule, preset.averaging)
+
+
+def from_toml(path: Path) -> list[Contestant]:
+    """Every table of a TOML file is a contestant::
+
+    [my_adamw]
+    optimizer = "adamw"
+    schedule = "warmup_cosine"
+    settings = { weight_decay = 0.1, warmup_factor = 0.05 }
+    space.lr = { min = 1e-4, max = 1e-2, scaling = "log" }
+    """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:  # pragma: no cover
+        try:
+            import tomli as tomllib
+        except ImportError:
+            raise BadContestant(f"{path}: reading TOML needs Python 3.11, or `pip install tomli`") from None
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadContestant(f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadContestant(f"{path}: not a TOML file: {error}") from None
+    if not tables:
+        raise BadContestant(f'{path}: no contestants; each is a table such as [mine] with optimizer = "adamw"')
+    return [_from_table(name, table, f"{path}: [{name}]") for name, table in tables.items()]
+
+
+def _from_table(name: str, table: Any, where: str) -> Contestant:
+    if not isinstance(table, dict) or "optimizer" not in table:
+        raise BadContestant(f'{where}: optimizer is missing, for instance optimizer = "adamw"')
+    unknown = [key for key in table if key not in FIELDS]
+    if unknown:
+        raise BadContestant(f"{where}: unknown key {unknown[0]!r}; there are {', '.join(FIELDS)}")
+    base = named(str(table["optimizer"])) if table["optimizer"] in TUNING else None
+    contestant = Contestant(
+        name=name,
+        optimizer=str(table["optimizer"]),
+        settings=table.get("settings", base.settings if base and "space" not in table else {}),
+        space=table.get("space", {}),
+        points=tuple(table.get("points", ())),
+        schedule=table.get("schedule", base.schedule if base else "warmup_cosine"),
+        averaging=table.get("averaging"),
+    )
+    check(contestant, where)
+    return contestant
+
+
+def check(contestant: Contestant, where: str | None = None) -> None:
+    """Refuses what would only fail in the first trial."""
+    place = where or contestant.name
+    try:
+        halton.check(contestant.space, place)
+    except halton.BadSpace as error:
+        raise BadContestant(str(error)) from None
+    if contestant.space and contestant.points:
+        raise BadContestant(f"{place}: give a space or points, not both")
+    if contestant.schedule not in SCHEDULES:
+        raise BadContestant(f"{place}: schedule must be one of {', '.join(SCHEDULES)}, got {contestant.schedule!r}")
+    if contestant.averaging is not None and contestant.averaging not in AVERAGES:
+        raise BadContestant(f"{place}: averaging must be one of {', '.join(AVERAGES)}, got {contestant.averaging!r}")
+    if contestant.optimizer in NOT_RACED:
+        raise BadContestant(f"{place}: {contestant.optimizer} cannot race: {NOT_RACED[contestant.optimizer]}")
+    from fallline.optim.registry import find
+
+    try:
+        described = find(contestant.optimizer)
+    except ValueError as error:
+        raise BadContestant(f"{place}: {error}") from None
+    from fallline.race.building import unknown_settings
+
+    names = {*contestant.settings, *contestant.space, *(key for point in contestant.points for key in point)}
+    unknown = unknown_settings(described.defaults, names)
+    if unknown:
+        raise BadContestant(f"{place}: {contestant.optimizer} has no setting {unknown[0]!r}")
+    for name, value in contestant.settings.items():
+        if isinstance(value, float) and math.isnan(value):
+            raise BadContestant(f"{place}: {name} must be a number, got nan")

@@ -1,0 +1,114 @@
+"""Local processes, each with one pinned thread: what runs trials unless a cluster does."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+Event = Mapping[str, Any]
+
+LOST = "lost"
+"""The worker that ran this is gone: killed, or crashed below Python."""
+
+
+class Engine(Protocol):
+    """Runs requests in slots.  Every event but a last one (``end``, ``result``, ``lost``) waits for a reply."""
+
+    slots: int
+
+    def submit(self, slot: int, request: Mapping[str, Any]) -> None: ...
+
+    def reply(self, slot: int, decision: str) -> None: ...
+
+    def wait(self) -> tuple[int, Event]:
+        """The next event and its slot."""
+
+    def close(self) -> None: ...
+
+
+class Worker:
+    def __init__(self, slot: int):
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "fallline.race.worker", str(slot)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            text=True,
+            encoding="utf-8",
+            # Ctrl-C is for the race, which then ends its workers.
+            start_new_session=True,
+        )
+
+    def send(self, message: Any) -> None:
+        assert self.process.stdin is not None
+        # The end of a worker is noticed where events are read.
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(message) + "\n")
+            self.process.stdin.flush()
+
+    def receive(self) -> Event:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if line.endswith("\n"):
+            event: Event = json.loads(line)
+            return event
+        code = self.process.wait()
+        reason = f"killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        return {"event": LOST, "note": f"the worker was {reason}" if code < 0 else f"the worker {reason}"}
+
+    def close(self) -> None:
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+        self.process.kill()
+        self.process.wait()
+
+
+class LocalEngine:
+    """``jobs`` workers, started when first needed and anew when lost."""
+
+    def __init__(self, jobs: int):
+        self.slots = jobs
+        self._workers: dict[int, Worker] = {}
+        self._selector = selectors.DefaultSelector()
+
+    def submit(self, slot: int, request: Mapping[str, Any]) -> None:
+        if slot not in self._workers:
+            worker = self._workers[slot] = Worker(slot)
+            assert worker.process.stdout is not None
+            self._selector.register(worker.process.stdout, selectors.EVENT_READ, slot)
+        self._workers[slot].send(request)
+
+    def reply(self, slot: int, decision: str) -> None:
+        self._workers[slot].send(decision)
+
+    def wait(self) -> tuple[int, Event]:
+        (key, _), *_ = self._selector.select()
+        slot = key.data
+        event = self._workers[slot].receive()
+        if event["event"] == LOST:
+            self._drop(slot)
+        return slot, event
+
+    def _drop(self, slot: int) -> None:
+        worker = self._workers.pop(slot)
+        if worker.process.stdout is not None:
+            self._selector.unregister(worker.process.stdout)
+        worker.close()
+
+    def processes(self) -> list[int]:
+        """Process ids of the workers."""
+        return [worker.process.pid for worker in self._workers.values()]
+
+    def close(self) -> None:
+        for slot in list(self._workers):
+            self._drop(slot)
+        self._selector.close()

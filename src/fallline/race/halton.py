@@ -1,0 +1,132 @@
+"""Quasirandom search as in AlgoPerf: one scrambled van der Corput sequence per hyperparameter.
+
+The digits of each sequence are permuted and its values shifted by numbers drawn from its base, so the points are the
+same everywhere.  Bases are large primes on purpose: with few points of many dimensions small ones would leave
+stripes.  Reference: Bousquet et al. 2017, Critical hyper-parameters: no random, no cry (arXiv 1706.03200).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+SKIP = 100
+"""The first points of neighbouring bases are correlated; they are left out."""
+
+BLOCK = 5
+"""Studies that share a block of points, as AlgoPerf's five do; the next five get the next points."""
+
+Dimension = Mapping[str, Any]
+"""``{"min": …, "max": …, "scaling": "log" | "linear"}`` or ``{"feasible_points": […]}``."""
+
+
+class BadSpace(ValueError):
+    """A search space that cannot be searched."""
+
+
+def primes_below(limit: int) -> list[int]:
+    """Odd primes.
+
+    >>> primes_below(12)
+    [3, 5, 7, 11]
+    """
+    return [n for n in range(3, limit, 2) if all(n % d for d in range(3, math.isqrt(n) + 1, 2))]
+
+
+def bases(dimensions: int) -> list[int]:
+    """The largest primes below 1000, without the very largest.
+
+    >>> bases(3)
+    [977, 983, 991]
+    """
+    found = primes_below(1000)
+    if dimensions >= len(found):
+        raise BadSpace(f"a search space has at most {len(found) - 1} dimensions, got {dimensions}")
+    return found[-dimensions - 1 : -1]
+
+
+def van_der_corput(base: int, first: int, count: int) -> np.ndarray:
+    """Elements ``first`` (counted from 0) and following of the scrambled sequence of a base."""
+    random = np.random.RandomState(base)
+    digits = list(range(1, base))
+    random.shuffle(digits)
+    digits = [0, *digits]
+    shift = random.random_sample()
+    values = []
+    for index in range(first + 1, first + count + 1):
+        value, denominator = 0.0, base
+        while index:
+            value += digits[index % base] / denominator
+            denominator *= base
+            index //= base
+        values.append(math.fmod(value + shift, 1.0))
+    return np.array(values)
+
+
+def sequence(dimensions: int, first: int, count: int) -> np.ndarray:
+    """count × dimensions numbers in [0, 1)."""
+    if dimensions == 0:
+        return np.zeros((count, 0))
+    return np.stack([van_der_corput(base, SKIP + first, count) for base in bases(dimensions)], axis=1)
+
+
+def value(dimension: Dimension, u: float) -> Any:
+    """A hyperparameter from a number in [0, 1).
+
+    >>> value({"min": 1e-4, "max": 1e-2, "scaling": "log"}, 0.5), value({"feasible_points": [1, 2, 3]}, 0.67)
+    (0.001, 3)
+    """
+    if "feasible_points" in dimension:
+        points = dimension["feasible_points"]
+        return points[math.floor(u * len(points))]
+    low, high = dimension["min"], dimension["max"]
+    if dimension["scaling"] == "log":
+        return low * math.exp(u * math.log(high / low))
+    return low + u * (high - low)
+
+
+def check(space: Mapping[str, Dimension], where: str) -> None:
+    """Refuses what cannot be searched, naming the hyperparameter and the remedy."""
+    for name, dimension in space.items():
+        if not isinstance(dimension, Mapping):
+            raise BadSpace(f"{where}: {name} must be a table with min, max and scaling, got {dimension!r}")
+        if "feasible_points" in dimension:
+            if not isinstance(dimension["feasible_points"], list | tuple) or not dimension["feasible_points"]:
+                raise BadSpace(f"{where}: {name}: feasible_points must be a list of at least one value")
+            continue
+        missing = [key for key in ("min", "max", "scaling") if key not in dimension]
+        if missing:
+            raise BadSpace(
+                f"{where}: {name}: {', '.join(missing)} missing; give min, max and scaling, or feasible_points"
+            )
+        low, high, scaling = dimension["min"], dimension["max"], dimension["scaling"]
+        if scaling not in ("log", "linear"):
+            raise BadSpace(f'{where}: {name}: scaling must be "log" or "linear", got {scaling!r}')
+        if not all(isinstance(x, int | float) and math.isfinite(x) for x in (low, high)):
+            raise BadSpace(f"{where}: {name}: min and max must be numbers, got {low!r} and {high!r}")
+        if low > high:
+            raise BadSpace(f"{where}: {name}: min {low:g} is above max {high:g}; exchange them")
+        if scaling == "log" and low <= 0:
+            raise BadSpace(f'{where}: {name}: min must be > 0 for scaling = "log", got {low:g}')
+
+
+def study_points(
+    space: Mapping[str, Dimension], *, trials: int, study: int, seed: int, studies_per_block: int = BLOCK
+) -> list[dict[str, Any]]:
+    """The points of one study.
+
+    A block of ``trials × studies_per_block`` points is shuffled and dealt to its studies; more studies get more
+    blocks, and those dealt before stay as they were.  Another seed shifts the whole block once more, modulo 1,
+    and shuffles it otherwise; with seed 0 there is no further shift, and a block holds AlgoPerf's own points.
+    """
+    block, place = divmod(study, studies_per_block)
+    size = trials * studies_per_block
+    unit = sequence(len(space), block * size, size)
+    if seed:
+        unit = np.fmod(unit + np.random.default_rng([seed, 1]).random(len(space)), 1.0)
+    order = np.random.default_rng([seed, 2, block]).permutation(size)
+    chosen: Sequence[int] = order[place * trials : (place + 1) * trials].tolist()
+    return [{name: value(space[name], float(u)) for name, u in zip(space, unit[i], strict=True)} for i in chosen]

@@ -1,0 +1,135 @@
+"""What a race consists of: workloads, contestants and rules, and from them every trial."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fallline.race.contestants import Contestant
+from fallline.score.algoperf import TAU_MAX
+from fallline.workloads import Workload
+from fallline.workloads.seeding import mixed
+
+EXTERNAL, SELF, BUDGET = "external", "self", "budget"
+RULESETS = (EXTERNAL, SELF, BUDGET)
+SELF_TUNING_FACTOR = 3.0
+"""A self-tuning contestant's budget over an externally tuned one's: 3 in AlgoPerf v0.5, 1.5 since v0.6."""
+
+RACE, TARGET = "race", "target"
+"""Kinds of trials: those that are scored, and those of the reference that set a target where there is none."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """How contestants are tuned and when a trial ends."""
+
+    ruleset: str = EXTERNAL
+    trials: int = 5
+    studies: int = 5
+    seed: int = 0
+    self_factor: float = SELF_TUNING_FACTOR
+    clock: str = "calibrated"
+    """``calibrated``: steps × seconds per step, measured apart; ``steps``: steps alone, no calibration."""
+    early_stop: bool = True
+    tau_max: float = TAU_MAX
+
+    @property
+    def tuned(self) -> bool:
+        return self.ruleset == EXTERNAL or (self.ruleset == BUDGET and self.trials > 1)
+
+    @property
+    def trials_per_study(self) -> int:
+        return self.trials if self.tuned else 1
+
+    def fixed(self) -> dict[str, Any]:
+        """What must not change when a race goes on; studies may become more."""
+        return {
+            "ruleset": self.ruleset,
+            "trials": self.trials_per_study,
+            "seed": self.seed,
+            "self_factor": self.self_factor if self.ruleset == SELF else None,
+            "clock": self.clock,
+            "early_stop": self.early_stop,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A workload in a race: what to load, and what was asked of it."""
+
+    spec: str
+    """A built-in name, or the absolute path of a file with the function's name."""
+    workload: Workload
+    changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Fields of the workload that the user changed, such as the target."""
+
+    @property
+    def name(self) -> str:
+        return self.workload.name
+
+    def facts(self) -> dict[str, Any]:
+        """What makes results comparable: other facts are another workload."""
+        w = self.workload
+        return {
+            "metric": w.metric,
+            "direction": w.direction,
+            "max_steps": w.max_steps,
+            "eval_every": w.eval_every,
+            "data": w.data_name,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """One training run to do."""
+
+    workload: str
+    contestant: str
+    study: int
+    number: int
+    """From 1, as in AlgoPerf."""
+    seed: int
+    point: Mapping[str, Any]
+    kind: str = RACE
+
+
+def trials(entries: Sequence[Entry], contestants: Sequence[Contestant], rules: Rules) -> list[Trial]:
+    """Every trial, in the order in which they should run: all contestants advance together, study by study."""
+    made = []
+    for entry in entries:
+        for study in range(rules.studies):
+            points = {c.name: _points(c, entry.name, study, rules) for c in contestants}
+            for number in range(1, rules.trials_per_study + 1):
+                for contestant in contestants:
+                    if number <= len(points[contestant.name]):
+                        made.append(
+                            Trial(
+                                entry.name,
+                                contestant.name,
+                                study,
+                                number,
+                                _seed(rules, entry.name, contestant.name, study, number),
+                                points[contestant.name][number - 1],
+                            )
+                        )
+    return made
+
+
+def target_trials(entry: Entry, reference: Contestant, rules: Rules) -> list[Trial]:
+    """Trials of the reference that set the target of a workload without one, with seeds of their own."""
+    points = reference.trial_points(trials=rules.trials, study=0, seed=mixed(rules.seed, "target") % 2**31, tuned=True)
+    return [
+        Trial(entry.name, reference.name, 0, number, _seed(rules, entry.name, "target", 0, number), point, TARGET)
+        for number, point in enumerate(points, 1)
+    ]
+
+
+def _points(contestant: Contestant, workload: str, study: int, rules: Rules) -> list[dict[str, Any]]:
+    # The contestant's name is in the seed: the same contestant under two names gets points and seeds of its own.
+    seed = 1 + mixed(rules.seed, "points", workload, contestant.name) % (2**31 - 1)
+    return contestant.trial_points(trials=rules.trials, study=study, seed=seed, tuned=rules.tuned)
+
+
+def _seed(rules: Rules, workload: str, contestant: str, study: int, number: int) -> int:
+    return mixed(rules.seed, "trial", workload, contestant, study, number) % 2**31

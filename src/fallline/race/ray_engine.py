@@ -1,0 +1,111 @@
+"""Trials on a Ray cluster: one actor of one processor per slot, running the same generator as a local worker.
+
+Checkpoints lie beside the results file.  Where the cluster's machines share that folder, a trial whose worker is lost
+goes on from its last checkpoint; elsewhere it begins anew, and gives the same curve.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fallline.race.engine import LOST, Event
+
+
+class RayUnavailable(RuntimeError):
+    """Ray is not installed, or the cluster cannot be reached."""
+
+
+class _Replies:
+    """What a worker reads its replies from: here the argument of the next call."""
+
+    def __init__(self) -> None:
+        self.line = ""
+
+    def readline(self) -> str:
+        return self.line
+
+
+class Runner:
+    """Runs in the actor: ``begin`` and ``advance`` return the next event of a request."""
+
+    def __init__(self, slot: int):
+        import torch
+
+        torch.set_num_threads(1)
+        self._replies = _Replies()
+        self._events: Iterator[dict[str, Any]] = iter(())
+
+    def begin(self, request: Mapping[str, Any]) -> Event:
+        from fallline.race.worker import answer
+
+        self._events = answer(request, self._replies)  # type: ignore[arg-type]
+        return next(self._events)
+
+    def advance(self, decision: str) -> Event:
+        self._replies.line = json.dumps(decision)
+        return next(self._events)
+
+    def process(self) -> int:
+        return os.getpid()
+
+
+class RayEngine:
+    """``jobs`` actors; by default as many as the cluster has processors."""
+
+    def __init__(self, jobs: int | None, address: str | None):
+        try:
+            import ray
+        except ImportError:
+            raise RayUnavailable("Ray is not installed; pip install 'fallline[ray]'") from None
+        self._ray = ray
+        try:
+            self._started = not ray.is_initialized()
+            if self._started:
+                options: dict[str, Any] = (
+                    {"address": address} if address else {"num_cpus": jobs, "include_dashboard": False}
+                )
+                ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+        except Exception as error:
+            raise RayUnavailable(f"no cluster at {address}: {error}") from None
+        self.slots = jobs or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        environment = {"env_vars": {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}}
+        self._remote = ray.remote(num_cpus=1, runtime_env=environment)(Runner)
+        self._actors: dict[int, Any] = {}
+        self._pending: dict[Any, int] = {}
+
+    def _actor(self, slot: int) -> Any:
+        if slot not in self._actors:
+            self._actors[slot] = self._remote.remote(slot)
+        return self._actors[slot]
+
+    def submit(self, slot: int, request: Mapping[str, Any]) -> None:
+        self._pending[self._actor(slot).begin.remote(dict(request))] = slot
+
+    def reply(self, slot: int, decision: str) -> None:
+        self._pending[self._actor(slot).advance.remote(decision)] = slot
+
+    def wait(self) -> tuple[int, Event]:
+        (ready,), _ = self._ray.wait(list(self._pending), num_returns=1)
+        slot = self._pending.pop(ready)
+        try:
+            event: Event = self._ray.get(ready)
+        except self._ray.exceptions.RayError as error:
+            self._actors.pop(slot, None)
+            return slot, {"event": LOST, "note": f"the Ray worker was lost ({type(error).__name__})"}
+        return slot, event
+
+    def processes(self) -> list[int]:
+        """Process ids of the actors; only while none of them is at work."""
+        found: list[int] = self._ray.get([actor.process.remote() for actor in self._actors.values()])
+        return found
+
+    def close(self) -> None:
+        for actor in self._actors.values():
+            self._ray.kill(actor)
+        self._actors.clear()
+        if self._started:
+            self._ray.shutdown()

@@ -1,0 +1,69 @@
+"""When a trial can end early without losing anything.
+
+1. Its own study has a faster trial: the study's time is that trial's.
+2. It is past τ_max times the fastest contestant, all of whose studies have ended: it counts as a miss.
+
+Never because "the median is decided": intervals need the rest.  Never with an equal budget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fallline.race.plan import BUDGET, RACE, Rules
+from fallline.race.results import Row
+
+OWN_STUDY = "its study has a faster trial"
+PAST_TAU_MAX = "past τ_max times the fastest contestant"
+
+
+class EarlyStop:
+    """Keeps what is known of times to target, in the race's clock."""
+
+    def __init__(self, rows: Sequence[Row], rules: Rules, seconds_per_step: Mapping[tuple[str, str], float]):
+        self._rules = rules
+        self._cost = seconds_per_step
+        self._best: dict[tuple[str, str, int], int] = {}
+        """(workload, contestant, study) → fewest steps to target."""
+        self._open: dict[tuple[str, str], set[int]] = defaultdict(set)
+        """(workload, contestant) → trials that have not ended."""
+        self._studies: dict[tuple[str, str], set[int]] = defaultdict(set)
+        for row in rows:
+            self._open[row.workload, row.contestant].add(row.id)
+            self._studies[row.workload, row.contestant].add(row.study)
+        for row in rows:
+            if row.steps_to_target is not None:
+                self.reached(row, row.steps_to_target)
+            if row.status is not None:
+                self.ended(row)
+
+    def reached(self, row: Row, steps: int) -> None:
+        key = (row.workload, row.contestant, row.study)
+        self._best[key] = min(steps, self._best.get(key, steps))
+
+    def ended(self, row: Row) -> None:
+        self._open[row.workload, row.contestant].discard(row.id)
+
+    def reason(self, row: Row, step: int) -> str | None:
+        """Why a trial that has done so many steps, and not reached its target, may end; None if it may not."""
+        if not self._rules.early_stop or self._rules.ruleset == BUDGET or row.kind != RACE:
+            return None
+        if step >= self._best.get((row.workload, row.contestant, row.study), math.inf):
+            return OWN_STUDY
+        seconds = step * self._cost[row.workload, row.contestant]
+        if seconds > self._rules.tau_max * self._fastest(row.workload):
+            return PAST_TAU_MAX
+        return None
+
+    def _fastest(self, workload: str) -> float:
+        """The smallest median of a contestant that has ended on this workload; ∞ if there is none."""
+        fastest = math.inf
+        for (name, contestant), studies in self._studies.items():
+            if name == workload and not self._open[name, contestant]:
+                steps = [self._best.get((name, contestant, study), math.inf) for study in studies]
+                fastest = min(fastest, float(np.median(steps)) * self._cost[name, contestant])
+        return fastest

@@ -1,0 +1,259 @@
+"""What a results file says: times to target on every clock, quality at an equal budget, costs, and one verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fallline.measure.ranks import rank_sum_p
+from fallline.measure.stats import ALPHA, holm
+from fallline.race.plan import BUDGET, Rules
+from fallline.race.results import Calibrated, Results, Row
+from fallline.race.training import CENSORED
+from fallline.score.leaderboard import Leaderboard, leaderboard, more_studies, without_infinity
+from fallline.score.separation import fewest_studies
+from fallline.score.times import StudyTimes
+from fallline.workloads.loading import HELD_OUT
+
+SECONDS, STEPS, WALL = "seconds", "steps", "wall"
+CLOCKS = {SECONDS: "steps × calibrated seconds per step", STEPS: "steps", WALL: "wall clock of the trials"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Quality:
+    """The metric at the end of an equal budget: contestant → one value per study, the best of its trials."""
+
+    workload: str
+    metric: str
+    direction: str
+    values: Mapping[str, tuple[float, ...]]
+
+    def median(self, contestant: str) -> float:
+        found = self.values[contestant]
+        return float(np.median(found)) if found else math.nan
+
+    @property
+    def ranked(self) -> list[str]:
+        sign = 1.0 if self.direction == "lower" else -1.0
+        return sorted(self.values, key=lambda name: (math.isnan(self.median(name)), sign * self.median(name), name))
+
+    @property
+    def verdict(self) -> str:
+        """One sentence on who is best with the same time."""
+        ranked = [name for name in self.ranked if self.values[name]]
+        if len(ranked) < 2:
+            return f"Equal budget on {self.workload}: nothing to compare."
+        pairs = list(itertools.combinations(ranked, 2))
+        corrected = holm([rank_sum_p(self.values[a], self.values[b]) for a, b in pairs])
+        apart = {pair for pair, p in zip(pairs, corrected, strict=True) if p <= ALPHA}
+        first, second = ranked[:2]
+        alike = [name for name in ranked[1:] if (first, name) not in apart]
+        value = f"{self.metric} {self.median(first):.4g} against {self.median(second):.4g}"
+        if not alike:
+            return f"With the same time {first} is best on {self.workload} ({value}), separated from all others."
+        studies = min(map(len, self.values.values()))
+        floor = fewest_studies(1, ALPHA / len(pairs))
+        limit = (
+            f"; {studies} studies each cannot separate any two of {len(ranked)}, {floor} could"
+            if studies < floor
+            else ""
+        )
+        names = "all others" if len(alike) == len(ranked) - 1 > 1 else ", ".join(alike)
+        return (
+            f"With the same time {first} is best on {self.workload} ({value}), not distinguishable from {names}{limit}."
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """A race, finished or not."""
+
+    rules: Rules
+    workloads: Mapping[str, Mapping[str, Any]]
+    contestants: tuple[str, ...]
+    boards: Mapping[str, Leaderboard]
+    """By clock."""
+    times: Mapping[str, StudyTimes]
+    calibration: Mapping[tuple[str, str], Calibrated]
+    statuses: Mapping[str, Counter[str]]
+    """Contestant → how its trials ended; "to run" for the rest."""
+    quality: tuple[Quality, ...]
+    training_hours: float
+    evaluation_hours: float
+    saved_hours: float
+    """By ending trials early."""
+    notes: tuple[str, ...]
+    unfinished: int
+
+    @property
+    def board(self) -> Leaderboard:
+        return self.boards[SECONDS if SECONDS in self.boards else STEPS]
+
+    @property
+    def warning(self) -> str | None:
+        """Where clocks rank otherwise, the step time of the implementation decides, or the machine was busy."""
+        counted = {row.contestant for board in self.boards.values() for row in board.rows if row.score > 0.0}
+        orders = {
+            clock: [row.contestant for row in board.rows if row.contestant in counted]
+            for clock, board in self.boards.items()
+        }
+        main = orders[SECONDS] if SECONDS in orders else orders[STEPS]
+        differing = [clock for clock, order in orders.items() if order != main]
+        if not differing:
+            return None
+        parts = [f"by {CLOCKS[clock]}: {', '.join(orders[clock])}" for clock in differing]
+        return f"Warning: the order depends on the clock; {'; '.join(parts)}."
+
+    @property
+    def verdict(self) -> str:
+        if self.unfinished:
+            return f"The race has not ended: {self.unfinished} trials are to run; the same command goes on."
+        never = [row.contestant for row in self.board.rows if row.reached == 0]
+        sentence = self.board.verdict
+        if never and len(never) < len(self.board.rows):
+            sentence += f" Without a target reached in time in most studies: {', '.join(never)}."
+        return sentence
+
+    @property
+    def advice(self) -> str | None:
+        """How many more studies would separate the first two, if they are not."""
+        if self.unfinished or len(self.board.rows) < 2 or self.board.rows[0].score == 0.0:
+            return None
+        text = more_studies(self.board)
+        return None if text in self.board.verdict else text[:1].upper() + text[1:] + "."
+
+    def as_data(self) -> dict[str, Any]:
+        return without_infinity(
+            {
+                "rules": dataclasses.asdict(self.rules),
+                "workloads": {name: dict(facts) for name, facts in self.workloads.items()},
+                "clocks": {clock: board.as_data() for clock, board in self.boards.items()},
+                "calibration": [
+                    {"workload": w, "contestant": c, **dataclasses.asdict(cost)}
+                    for (w, c), cost in self.calibration.items()
+                ],
+                "statuses": {name: dict(counts) for name, counts in self.statuses.items()},
+                "quality_at_budget": [{**dataclasses.asdict(q), "verdict": q.verdict} for q in self.quality],
+                "training_hours": self.training_hours,
+                "evaluation_hours": self.evaluation_hours,
+                "saved_hours": self.saved_hours,
+                "notes": list(self.notes),
+                "unfinished": self.unfinished,
+                "warning": self.warning,
+                "verdict": self.verdict,
+                "advice": self.advice,
+            }
+        )
+
+
+def summarize(results: Results) -> Summary:
+    """Everything there is to say, computed from the stored rows alone."""
+    rules, rows = results.rules(), results.rows()
+    calibration = results.calibration()
+    workloads = {name: facts for name, facts in results.workloads().items() if not facts["problem"]}
+    contestants = tuple(results.contestants())
+    rows = [row for row in rows if row.workload in workloads]
+    times = {
+        clock: study_times(rows, clock, workloads, contestants, calibration)
+        for clock in ((SECONDS, STEPS, WALL) if rules.clock == "calibrated" else (STEPS, WALL))
+        if clock != SECONDS or calibration
+    }
+    boards = {clock: leaderboard(table, tau_max=rules.tau_max) for clock, table in times.items()}
+    statuses: dict[str, Counter[str]] = {name: Counter() for name in contestants}
+    for row in rows:
+        statuses[row.contestant][row.status or "to run"] += 1
+    problems = [facts["problem"] for facts in results.workloads().values() if facts["problem"]]
+    return Summary(
+        rules=rules,
+        workloads=workloads,
+        contestants=contestants,
+        boards=boards,
+        times=times,
+        calibration=calibration,
+        statuses=statuses,
+        quality=_quality(results, rows, workloads, contestants) if rules.ruleset == BUDGET else (),
+        training_hours=sum(row.training_seconds or 0.0 for row in rows) / 3600,
+        evaluation_hours=sum(row.evaluation_seconds or 0.0 for row in rows) / 3600,
+        saved_hours=_saved(rows, calibration) / 3600,
+        notes=(*problems, *_notes(rows)),
+        unfinished=sum(row.status is None for row in rows),
+    )
+
+
+def study_times(
+    rows: Sequence[Row],
+    clock: str,
+    workloads: Mapping[str, Mapping[str, Any]],
+    contestants: Sequence[str],
+    calibration: Mapping[tuple[str, str], Calibrated],
+) -> StudyTimes:
+    """The fastest trial of every study that has ended."""
+    cells: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
+    unfinished = {(r.contestant, r.workload, r.study) for r in rows if r.status is None}
+    for row in rows:
+        if (row.contestant, row.workload, row.study) in unfinished:
+            continue
+        cell = cells[row.contestant, row.workload]
+        time = _time(row, clock, workloads[row.workload]["facts"]["eval_every"], calibration)
+        cell[row.study] = min(time, cell.get(row.study, math.inf))
+    variants = {name: HELD_OUT[name] for name in workloads if HELD_OUT.get(name) in workloads}
+    return StudyTimes(tuple(contestants), tuple(n for n in workloads if n not in variants), variants, cells)
+
+
+def _time(row: Row, clock: str, every: int, calibration: Mapping[tuple[str, str], Calibrated]) -> float:
+    steps = row.steps_to_target
+    if steps is None:
+        return math.inf
+    if clock == STEPS:
+        return float(steps)
+    if clock == WALL:
+        return math.inf if row.seconds_to_target is None else row.seconds_to_target
+    cost = calibration[row.workload, row.contestant]
+    return steps * cost.step_seconds + math.ceil(steps / every) * cost.switch_seconds
+
+
+def _quality(
+    results: Results, rows: Sequence[Row], workloads: Mapping[str, Mapping[str, Any]], contestants: Sequence[str]
+) -> tuple[Quality, ...]:
+    found = []
+    for workload, about in workloads.items():
+        direction = about["facts"]["direction"]
+        best = min if direction == "lower" else max
+        finals: dict[str, dict[int, list[float]]] = {name: defaultdict(list) for name in contestants}
+        for row in rows:
+            if row.workload == workload and row.status is not None:
+                evaluations = results.evaluations(row.id)
+                value = evaluations[-1][1] if evaluations and evaluations[-1][0] == row.max_steps else None
+                finals[row.contestant][row.study] += [] if value is None else [value]
+        values = {name: tuple(best(v) for v in studies.values() if v) for name, studies in finals.items()}
+        found.append(Quality(workload, about["facts"]["metric"], direction, values))
+    return tuple(found)
+
+
+def _saved(rows: Sequence[Row], calibration: Mapping[tuple[str, str], Calibrated]) -> float:
+    """Training that early ends avoided, at each trial's own pace where steps were not calibrated."""
+    seconds = 0.0
+    for row in rows:
+        if row.status == CENSORED and row.steps and row.max_steps:
+            cost = calibration.get((row.workload, row.contestant))
+            pace = cost.step_seconds if cost else (row.training_seconds or 0.0) / row.steps
+            seconds += (row.max_steps - row.steps) * pace
+    return seconds
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    """What went wrong, one line per kind and contestant."""
+    found: Counter[tuple[str, str, str]] = Counter()
+    for row in rows:
+        if row.status not in (None, CENSORED) and row.note:
+            found[row.contestant, row.status, row.note.splitlines()[0]] += 1
+    return [
+        f"{contestant}: {count} {'trial' if count == 1 else 'trials'} {status}: {note}"
+        for (contestant, status, note), count in found.items()
+    ]

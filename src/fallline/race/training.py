@@ -1,0 +1,203 @@
+"""One trial: trains, evaluates at fixed steps off the clock, and can go on from its last checkpoint.
+
+A generator: it yields what happened and is sent "go on" or "stop", so that the same code runs in a local process and on
+a Ray cluster, and nothing goes on before what happened is safe.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import time
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fallline.race.building import Built, build
+from fallline.race.contestants import Contestant
+from fallline.workloads import Workload
+
+GO_ON, STOP = "go on", "stop"
+
+REACHED = "reached"
+OVER_BUDGET = "over budget"
+CENSORED = "censored"
+DIVERGED = "diverged"
+OUT_OF_MEMORY = "out of memory"
+CRASHED = "crashed"
+FAILED = "failed"
+ENDED = "ended"
+"""An equal-budget trial that used its budget; whether it reached the target on the way stands beside."""
+
+SAVING_SHARE = 100
+"""A checkpoint is saved once so many times its own duration has passed: at most 1 % of the time goes into them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Assignment:
+    """Everything a worker needs for a trial."""
+
+    trial: int
+    contestant: Contestant
+    point: Mapping[str, Any]
+    seed: int
+    max_steps: int
+    schedule_steps: int
+    stop_at_target: bool
+    checkpoint: str | None
+    recorded: int = 0
+    """The last step whose evaluation is in the results file."""
+
+
+Events = Generator[dict[str, Any], str | None, None]
+
+
+def train(workload: Workload, task: Assignment) -> Events:
+    """Yields ``evaluation`` events, at last one ``end`` event; replies come from ``send``."""
+    model = workload.new_model(task.seed)
+    built = build(task.contestant, task.point, model, task.schedule_steps)
+    clock = Clock()
+    step = 0
+    saved = _load(task.checkpoint)
+    if saved is not None:
+        model.load_state_dict(saved["model"])
+        built.optimizer.load_state_dict(saved["optimizer"])
+        step, clock.training, clock.evaluation = saved["step"], saved["training"], saved["evaluation"]
+        last = saved["last"]
+        # Stopped between saving and writing the row: the row is given once more.
+        if last["step"] > task.recorded and (yield last) == STOP:
+            yield _end(CENSORED, step, clock)
+            return
+        if (ending := _ending(workload, task, last, model)) is not None:
+            yield _end(ending, step, clock)
+            return
+    saver = Saver(task.checkpoint)
+    due = _evaluation_steps(workload, task)
+    while step < task.max_steps:
+        until = next((s for s in due if s > step), task.max_steps)
+        clock.start()
+        loss = _advance(workload, model, built, task.seed, step, until)
+        built.to_evaluate()
+        clock.stop_training()
+        step = until
+        value = workload.validate(model)
+        clock.stop_evaluation()
+        built.to_train()
+        clock.stop_training()
+        event = {
+            "event": "evaluation",
+            "step": step,
+            "value": value if math.isfinite(value) else None,
+            "loss": loss if math.isfinite(loss) else None,
+            "training": clock.training,
+            "evaluation": clock.evaluation,
+        }
+        ending = _ending(workload, task, event, model)
+        if ending is None:
+            saver.save(model, built, event)
+        if (yield event) == STOP and ending is None:
+            ending = CENSORED
+        if ending is not None:
+            yield _end(ending, step, clock)
+            return
+    yield _end(ENDED if not task.stop_at_target else OVER_BUDGET, step, clock)
+
+
+def _advance(workload: Workload, model: torch.nn.Module, built: Built, seed: int, step: int, until: int) -> float:
+    loss = None
+    for index in range(step, until):
+        built.set_rates(index)
+        built.optimizer.zero_grad()
+        loss = workload.training_loss(model, index, seed)
+        loss.backward()
+        built.optimizer.step()
+    return math.nan if loss is None else float(loss.detach())
+
+
+def _evaluation_steps(workload: Workload, task: Assignment) -> list[int]:
+    """The same for all seeds and contestants; with an equal budget also its last step, which is each one's own."""
+    assert workload.eval_every is not None
+    steps = list(range(workload.eval_every, task.max_steps + 1, workload.eval_every))
+    if not task.stop_at_target and steps[-1:] != [task.max_steps]:
+        steps.append(task.max_steps)
+    return steps
+
+
+def _ending(workload: Workload, task: Assignment, event: Mapping[str, Any], model: torch.nn.Module) -> str | None:
+    value = event["value"]
+    if task.stop_at_target and value is not None and workload.reached(value):
+        return REACHED
+    if not all(torch.isfinite(p).all() for p in model.parameters()):
+        return DIVERGED
+    return None
+
+
+def _end(status: str, step: int, clock: Clock) -> dict[str, Any]:
+    return {"event": "end", "status": status, "step": step, "training": clock.training, "evaluation": clock.evaluation}
+
+
+class Clock:
+    """Seconds of training and of evaluation, apart; both only grow, also over interruptions."""
+
+    def __init__(self) -> None:
+        self.training = 0.0
+        self.evaluation = 0.0
+        self._since = 0.0
+
+    def start(self) -> None:
+        self._since = time.perf_counter()
+
+    def stop_training(self) -> None:
+        now = time.perf_counter()
+        self.training += now - self._since
+        self._since = now
+
+    def stop_evaluation(self) -> None:
+        now = time.perf_counter()
+        self.evaluation += now - self._since
+        self._since = now
+
+
+# ------------------------------------------------------------------ checkpoints
+
+
+class Saver:
+    """Saves a trial, not more often than is cheap."""
+
+    def __init__(self, path: str | None):
+        self._path = None if path is None else Path(path)
+        self._last = -math.inf
+        self._took = 0.0
+
+    def save(self, model: torch.nn.Module, built: Built, event: Mapping[str, Any]) -> None:
+        start = time.perf_counter()
+        if self._path is None or start - self._last < SAVING_SHARE * self._took:
+            return
+        content = {
+            "model": model.state_dict(),
+            "optimizer": built.optimizer.state_dict(),
+            "step": event["step"],
+            "training": event["training"],
+            "evaluation": event["evaluation"],
+            "last": dict(event),
+        }
+        # Whole or not at all: a file that is being written has another name.
+        partial = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        torch.save(content, partial)
+        os.replace(partial, self._path)
+        self._last = time.perf_counter()
+        self._took = self._last - start
+
+
+def _load(path: str | None) -> dict[str, Any] | None:
+    """A checkpoint, or None: without one, or with a damaged one, a trial begins anew and gives the same curve."""
+    if path is None or not Path(path).is_file():
+        return None
+    try:
+        content: dict[str, Any] = torch.load(path, weights_only=True)
+    except Exception:
+        return None
+    return content

@@ -1,0 +1,118 @@
+"""A process that runs trials, one after the other, on one pinned thread.
+
+``python -m fallline.race.worker SLOT`` reads requests and replies as lines of JSON on stdin and writes what happens
+to the descriptor that was stdout; whatever a user's workload prints goes to stderr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
+
+from fallline.race.contestants import Contestant
+
+
+def main() -> None:
+    slot = int(sys.argv[1])
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    _die_with_parent()
+    pin(slot)
+    for line in sys.stdin:
+        try:
+            for event in answer(json.loads(line), sys.stdin):
+                replies.write(json.dumps(event) + "\n")
+                replies.flush()
+        except BrokenPipeError:
+            return  # nobody is listening any more
+
+
+def pin(slot: int) -> None:
+    """One thread, on one processor of its own as long as there are enough."""
+    import torch
+
+    torch.set_num_threads(1)
+    if hasattr(os, "sched_getaffinity"):
+        allowed = sorted(os.sched_getaffinity(0))
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, {allowed[slot % len(allowed)]})
+
+
+def _die_with_parent() -> None:
+    """On Linux, a worker whose race was killed must not go on beside the race that takes over."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def contestant_from(data: Mapping[str, Any]) -> Contestant:
+    return Contestant(**data)
+
+
+def answer(request: Mapping[str, Any], replies: IO[str]) -> Iterator[dict[str, Any]]:
+    """All events of a request; the last one's name is ``end`` or ``result``."""
+    try:
+        workload = workload_of(request["workload"])
+        if request["do"] == "trial":
+            yield from _trial(workload, request, replies)
+        elif request["do"] == "calibrate":
+            from fallline.race.calibration import calibrate
+
+            found = calibrate(workload, request["arms"], seconds=request["seconds"], rounds=request["rounds"])
+            yield {"event": "result", **found}
+        else:
+            value = workload.validate(workload.new_model(request["seed"]))
+            yield {"event": "result", "value": value if value == value else None}
+    except Exception as error:
+        yield failure(error)
+
+
+def _trial(workload: Any, request: Mapping[str, Any], replies: IO[str]) -> Iterator[dict[str, Any]]:
+    from fallline.race.training import Assignment, train
+
+    data = request["task"]
+    task = Assignment(**{**data, "contestant": contestant_from(data["contestant"])})
+    events = train(workload, task)
+    event = next(events)
+    while True:
+        yield event
+        if event["event"] == "end":
+            return
+        line = replies.readline()
+        if not line:
+            raise BrokenPipeError
+        event = events.send(json.loads(line))
+
+
+def failure(error: Exception) -> dict[str, Any]:
+    """How a trial ended that raised: without memory, or by an error in somebody's code."""
+    from fallline.race.training import CRASHED, OUT_OF_MEMORY
+
+    text = f"{type(error).__name__}: {error}"
+    memory = isinstance(error, MemoryError) or "allocate memory" in text or "out of memory" in text.lower()
+    own = traceback.format_exc(limit=-4)
+    note = text.splitlines()[0] if memory else f"{text.splitlines()[0]}\n{own}"
+    return {"event": "end", "status": OUT_OF_MEMORY if memory else CRASHED, "note": note}
+
+
+_WORKLOADS: dict[str, Any] = {}
+
+
+def workload_of(request: Mapping[str, Any]) -> Any:
+    """Loaded once per process: its data is made only once."""
+    from fallline.workloads import load
+
+    spec, changes = request["spec"], request["changes"]
+    if spec not in _WORKLOADS:
+        _WORKLOADS[spec] = load(spec)
+    return _WORKLOADS[spec].replace(**changes) if changes else _WORKLOADS[spec]
+
+
+if __name__ == "__main__":
+    main()
