@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,52 @@ def caches() -> dict[str, str]:
         except OSError:
             continue
     return found
+
+
+def last_level_cache() -> int:
+    """Bytes of the largest cache; 32 MiB where the system does not say."""
+    units = {"K": 2**10, "M": 2**20, "G": 2**30}
+    sizes = [int(text[:-1]) * units[text[-1]] for text in caches().values() if text[-1] in units]
+    return max(sizes, default=32 * 2**20)
+
+
+def available_memory() -> int | None:
+    """Bytes that a process can still take without pushing others out; what the container allows, if that is less."""
+    try:
+        lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        free = int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return None
+    try:
+        folder = Path("/sys/fs/cgroup")
+        left = int((folder / "memory.max").read_text()) - int((folder / "memory.current").read_text())
+        return min(free, left)
+    except (OSError, ValueError):
+        return free
+
+
+def pinning() -> dict[str, Any]:
+    """Which processors this process may run on, and what OpenMP was told about places."""
+    told = {
+        name: os.environ[name] for name in ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY") if name in os.environ
+    }
+    may = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    return {"processors": may, "environment": told}
+
+
+def commit() -> str | None:
+    """The commit of the sources that run, if they lie in a repository; None for an installed package."""
+    root = Path(__file__).resolve().parents[3]
+    if not (root / ".git").exists():
+        return None
+    try:
+        done = [
+            subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+            for arguments in (("rev-parse", "--short=12", "HEAD"), ("status", "--porcelain", "--untracked-files=no"))
+        ]
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done[0] + (", with changes" if done[1] else "")
 
 
 def memory_gib() -> float | None:
@@ -98,6 +145,8 @@ def describe() -> dict[str, Any]:
         "system": platform.platform(),
         "instruction_set": in_use[0] if in_use else None,
         "threads": torch.get_num_threads(),
+        "pinning": pinning(),
+        "commit": commit(),
         "versions": {
             "python": sys.version.split()[0],
             "torch": torch.__version__,

@@ -1,0 +1,191 @@
+"""``fallline step``: the time of an optimizer's step in every implementation, and which one to take."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fallline.cli.exits import BadInput
+from fallline.cli.output import Json
+
+if TYPE_CHECKING:
+    from fallline.step.plan import Cell, Plan
+    from fallline.step.results import CellRecord, Results
+    from fallline.step.run import Limits
+
+DEFAULT_OUT = Path("fallline-step.sqlite")
+
+
+def step(
+    optimizer: Annotated[str, typer.Option(help="Registry name; `fallline optimizers` lists them.")] = "adamw",
+    impl: Annotated[
+        str, typer.Option("--impl", metavar="A,B,…", help="Implementations; see --list.")
+    ] = "eager,foreach,compiled,fused,torch-fused",
+    tensors: Annotated[str, typer.Option(metavar="N,…", help="Numbers of tensors.")] = "1,4,16,64",
+    sizes: Annotated[str, typer.Option(metavar="N,…", help="Elements of each tensor.")] = "16384,262144,1048576",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Shapes of a model instead: gpt2-small, gpt2-12x12x768, timm:NAME, FILE.py:FN.",
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A published comparison: adam-grid or adan-gpt2.")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="Of parameters and gradients: float32, bfloat16 or float16.")] = "float32",
+    state_dtype: Annotated[str, typer.Option(help="Of states: float32, bfloat16, int8 or int4.")] = "float32",
+    amsgrad: Annotated[bool, typer.Option("--amsgrad/--no-amsgrad", help="Adam's running maximum.")] = False,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="Another hyperparameter; repeatable.")
+    ] = None,
+    threads: Annotated[str | None, typer.Option(metavar="N,…", help="Threads; all processors by default.")] = None,
+    pin: Annotated[bool, typer.Option("--pin", help="Keep N threads on the first N processors.")] = False,
+    flush: Annotated[
+        bool | None,
+        typer.Option(
+            "--flush/--no-flush",
+            help="Empty the caches before every step, outside the clock. By default all cells are flushed, and those "
+            "that fit the cache are shown without as well.",
+        ),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Exactly so many timed steps of each arm.")] = None,
+    seconds: Annotated[
+        float, typer.Option(min=0.0, help="Measuring time per cell, after 18 rounds.")
+    ] = 20.0,
+    up_to: Annotated[float, typer.Option(metavar="M", help="adan-gpt2: million parameters that are measured.")] = 250.0,
+    memory_seconds: Annotated[
+        float, typer.Option(help="adan-gpt2: time for measuring memory; the rest is modelled.")
+    ] = 180.0,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Compare with a published table: adam-grid, adan-gpt2, a file."),
+    ] = None,
+    figure: Annotated[Path | None, typer.Option(metavar="FILE", help="The heat map as .png or .svg.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what the results file holds.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Measure nothing: show what the results file holds.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the implementations and stop.")] = False,
+    as_json: Json = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print every number as CSV.")] = False,
+    markdown: Annotated[bool, typer.Option("--md", help="Print the tables in Markdown.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, and the closing sentences only.")] = False,
+    seed: Annotated[int, typer.Option(help="Of values and of the order of measuring.")] = 0,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help="The results file; the same command again goes on with it.")
+    ] = DEFAULT_OUT,
+) -> None:
+    """Time an optimizer's step: which implementation, from which size, how far from the limit.
+
+    Raw samples go to a results file first (--out); tables, winners and sentences are computed from there.
+    """
+    from fallline.cli.step_request import Request, implementations_listed, plan_of
+    from fallline.cli.step_show import Format, present
+
+    if list_:
+        typer.echo(implementations_listed())
+        return
+    if sum((as_json, csv, markdown)) > 1:
+        raise BadInput("--json, --csv and --md exclude each other; choose one")
+    request = Request(
+        optimizer, impl, tensors, sizes, model, preset, dtype, state_dtype, amsgrad, tuple(option or ()), threads,
+        flush, up_to,
+    )  # fmt: skip
+    plan = plan_of(request, sys.argv[1:])
+    chosen = Format("json" if as_json else "csv" if csv else "md" if markdown else "text", quiet, against, figure)
+    chosen.check()
+    from fallline.measure.store import StoreError
+    from fallline.step.results import Results
+    from fallline.step.run import Limits
+
+    limits = Limits(seconds=seconds, steps=steps, seed=seed, pin=pin)
+    try:
+        with Results(out, writable=not show) as results:
+            if not show:
+                _measure(plan, results, limits, fresh, quiet, memory_seconds)
+            present(plan, results, chosen, limits)
+    except StoreError as error:
+        raise BadInput(str(error)) from error
+
+
+def _measure(plan: Plan, results: Results, limits: Limits, fresh: bool, quiet: bool, memory_seconds: float) -> None:
+    from fallline.step.plan import DoesNotFit, check_memory
+    from fallline.step.run import measure_all
+
+    if fresh:
+        results.forget(plan.cells)
+    done = results.done(plan.cells)
+    left = [cell for cell in plan.cells if cell.key not in done]
+    if plan.name != "adan-gpt2":
+        try:
+            check_memory(left)
+        except DoesNotFit as error:
+            raise BadInput(str(error)) from error
+    if left or plan.name == "adan-gpt2":
+        results.begin({"arguments": sys.argv[1:]})
+    if done and not quiet:
+        there = f"{len(done)} of {len(plan.cells)} cells are in {results.store.path}"
+        typer.echo(f"{there}; --fresh measures them again", err=True)
+    with Progress(plan, left, quiet) as progress:
+        measure_all(plan, results, limits, progress.tell)
+    if plan.name == "adan-gpt2":
+        from fallline.step.memory_table import measure_memory
+
+        measure_memory(results, memory_seconds, limits.seed, lambda text: quiet or typer.echo(text, err=True))
+
+
+class Progress:
+    """A bar with the time left on a terminal, a line per cell elsewhere; all of it on stderr."""
+
+    def __init__(self, plan: Plan, left: list[Cell], quiet: bool):
+        self.plan, self.left, self.quiet = plan, list(left), quiet
+        self.total = len(left)
+        self.finished: list[tuple[Cell, float]] = []
+        self.started = 0.0
+        self._bar: Any = None
+
+    def __enter__(self) -> Progress:
+        if not self.quiet and self.left and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+            from rich.progress import Progress as Bar
+
+            columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task("", total=self.total)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def tell(self, cell: Cell, record: CellRecord | None) -> None:
+        now = time.perf_counter()
+        if record is None:
+            self.started = now
+            if self._bar is not None:
+                self._bar.update(self._task, description=f"{cell.label}{self._time_left()}")
+            return
+        self.finished.append((cell, now - self.started))
+        self.left.remove(cell)
+        if self._bar is not None:
+            self._bar.advance(self._task)
+        elif not self.quiet:
+            flushed = ", flushed" if cell.flush else ""
+            rounds = f"{record.facts.get('rounds', 0)} rounds, {record.facts.get('stopped') or record.facts['wrong']}"
+            typer.echo(
+                f"[{self.total - len(self.left)}/{self.total}] {cell.label}{flushed}: {rounds}{self._time_left()}",
+                err=True,
+            )
+
+    def _time_left(self) -> str:
+        from fallline.step.run import seconds_left
+
+        left = seconds_left(self.finished, self.left)
+        if left is None or not self.left:
+            return ""
+        return f"; about {left / 60:.0f} min left" if left > 90 else f"; about {left:.0f} s left"

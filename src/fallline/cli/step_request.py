@@ -1,0 +1,170 @@
+"""What the user of ``fallline step`` asked for, checked, as a plan."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fallline.cli.exits import BadInput
+
+if TYPE_CHECKING:
+    from fallline.step.plan import Arm, Conditions, Plan
+
+PRESETS = ("adam-grid", "adan-gpt2")
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """The options that decide what is measured, as given."""
+
+    optimizer: str
+    impl: str
+    tensors: str
+    sizes: str
+    model: str | None
+    preset: str | None
+    dtype: str
+    state_dtype: str
+    amsgrad: bool
+    option: tuple[str, ...]
+    threads: str | None
+    flush: bool | None
+    up_to: float
+
+
+def implementations_listed() -> str:
+    from fallline.step.implementations import IMPLEMENTATIONS
+
+    width = max(map(len, IMPLEMENTATIONS))
+    return "\n".join(f"{one.name:{width}}  {one.what}" for one in IMPLEMENTATIONS.values())
+
+
+def plan_of(request: Request, given: Sequence[str] = ()) -> Plan:
+    """The plan, or :class:`BadInput` that names the option."""
+    from fallline.measure import machine
+    from fallline.step.plan import Conditions
+    from fallline.step.presets import adam_grid, adan_gpt2
+
+    if request.dtype not in DTYPES:
+        raise BadInput(f"--dtype {request.dtype}: must be one of {', '.join(DTYPES)}")
+    threads = _numbers("--threads", request.threads) if request.threads else (machine.cores(),)
+    conditions = Conditions(request.dtype, threads, request.flush)
+    if request.preset is None:
+        return _own(request, conditions)
+    if request.preset not in PRESETS:
+        raise BadInput(f"--preset {request.preset}: must be one of {', '.join(PRESETS)}")
+    fixed = {"--model", "--optimizer", "--tensors", "--sizes", "--amsgrad", "--no-amsgrad", "--option"}
+    for name in fixed:
+        if any(argument == name or argument.startswith(name + "=") for argument in given):
+            raise BadInput(f"{name}: fixed by --preset {request.preset}; leave one of the two out")
+    if request.preset == "adan-gpt2":
+        if request.up_to <= 0:
+            raise BadInput(f"--up-to {request.up_to:g}: must be > 0")
+        return adan_gpt2(conditions, round(request.up_to * 1e6))
+    if any(argument == "--impl" or argument.startswith("--impl=") for argument in given):
+        names = _implementations(request.impl)
+        return adam_grid(conditions, names, request.state_dtype)
+    return adam_grid(conditions, state_dtype=request.state_dtype)
+
+
+def _own(request: Request, conditions: Conditions) -> Plan:
+    from fallline.step.plan import Cell, Plan, expand, grid
+    from fallline.step.shapes import BadModel, model_shapes
+
+    arms = _arms(request)
+    title = _title(request)
+    if request.model is None:
+        rows = grid(_numbers("--tensors", request.tensors), _numbers("--sizes", request.sizes), arms)
+    else:
+        try:
+            rows = [Cell(request.model, model_shapes(request.model), arms, "")]
+        except BadModel as error:
+            raise BadInput(str(error)) from error
+    return Plan("own", tuple(expand(rows, conditions, title)), tuple(_degenerate(request)))
+
+
+def _arms(request: Request) -> tuple[Arm, ...]:
+    from fallline.optim.options import STATE_DTYPES
+    from fallline.optim.registry import find
+    from fallline.step.implementations import hyperparameters
+    from fallline.step.plan import arms_of
+
+    if request.state_dtype not in STATE_DTYPES:
+        raise BadInput(f"--state-dtype {request.state_dtype}: must be one of {', '.join(STATE_DTYPES)}")
+    try:
+        name = find(request.optimizer).name
+    except ValueError as error:
+        raise BadInput(f"--optimizer: {error}") from error
+    options = _options(request)
+    try:
+        hyperparameters(name, options)
+        return arms_of(name, _implementations(request.impl), options, request.state_dtype)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+
+
+def _implementations(text: str) -> list[str]:
+    from fallline.step.implementations import named
+
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    if not names:
+        raise BadInput("--impl: names no implementation; `fallline step --list` lists them")
+    try:
+        found = [named(name).name for name in names]
+    except ValueError as error:
+        raise BadInput(f"--impl: {error}") from error
+    repeated = next((name for name in found if found.count(name) > 1), None)
+    if repeated:
+        raise BadInput(f"--impl: {repeated} is named twice")
+    return found
+
+
+def _options(request: Request) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for text in request.option:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise BadInput(f"--option {text}: must be NAME=VALUE")
+        try:
+            found[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            found[name] = value
+    if request.amsgrad:
+        found["amsgrad"] = True
+    return found
+
+
+def _numbers(option: str, text: str) -> tuple[int, ...]:
+    try:
+        found = tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise BadInput(f"{option} {text}: must be whole numbers with commas between them") from None
+    if not found or min(found) < 1:
+        raise BadInput(f"{option} {text}: must be whole numbers ≥ 1 with commas between them")
+    if len(set(found)) < len(found):
+        raise BadInput(f"{option} {text}: a number stands there twice, which would change nothing")
+    return tuple(sorted(found))
+
+
+def _title(request: Request) -> str:
+    parts = [request.optimizer]
+    parts += [f"{name}={value}" for name, value in sorted(_options(request).items())]
+    if request.state_dtype != "float32":
+        parts.append(f"{request.state_dtype} states")
+    return ", ".join(parts)
+
+
+def _degenerate(request: Request) -> list[str]:
+    """Settings under which an optimizer is another one in disguise."""
+    options = _options(request)
+    found = []
+    if request.optimizer == "qhm" and options.get("nu") in (1, 1.0):
+        found.append("qhm with nu=1 is plain momentum with an averaged buffer: its step time says nothing about QHM")
+    if request.optimizer == "qhm" and options.get("nu") in (0, 0.0):
+        found.append("qhm with nu=0 is plain SGD")
+    if request.optimizer == "sophiag":
+        found.append("sophiag's steps are timed without update_hessian(): so used, it is momentum by sign")
+    return found

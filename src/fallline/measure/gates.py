@@ -1,0 +1,113 @@
+"""Measurements that cannot be true, found before they become results.
+
+Each gate takes what it needs as plain numbers and returns what is wrong in one line, or nothing.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from fallline.measure.ranks import rank_sum_p
+from fallline.measure.stats import ALPHA, Estimate
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ABOVE_LIMIT = 1.05
+"""Of the probe's speed: the probe is itself a measurement."""
+FALLS = 0.90
+"""A larger size that takes less than this of the time of a smaller one."""
+FLAT = 1.02
+"""An axis along which the largest takes no more than this times the smallest changes nothing."""
+COLD = 1.25
+"""First samples this much above the rest are warm-up."""
+FIRST = 4
+
+
+def above_bandwidth(fraction: Estimate) -> str | None:
+    """More bytes per second than the memory moves for that working set."""
+    if fraction.low > ABOVE_LIMIT:
+        return (
+            f"moves {fraction.value:.2f}× what the probe does with as much memory: "
+            "either it does less than its equations, or the probe was disturbed"
+        )
+    return None
+
+
+def falls_with_size(
+    times: Sequence[tuple[float, Sequence[float]]], *, family: int = 1, unit: str = "elements"
+) -> list[tuple[int, str]]:
+    """Positions whose time is below that of the next smaller work; ``times`` are (work, samples) by growing work."""
+    found = []
+    for at in range(1, len(times)):
+        (less, before), (more, after) = times[at - 1], times[at]
+        ratio = statistics.median(after) / statistics.median(before)
+        if ratio < FALLS and rank_sum_p(before, after) * family <= ALPHA:
+            found.append((at, f"takes {ratio:.2f}× the time of {less:,.0f} {unit}, with {more:,.0f}"))
+    return found
+
+
+def changes_nothing(
+    axis: str, work: Mapping[object, float], seconds: Mapping[object, float] | None = None
+) -> str | None:
+    """A swept axis along which the work, or the time in spite of the work, stays the same."""
+    if len(work) < 2:
+        return None
+    values = list(work)
+    if len(set(work.values())) == 1:
+        same = f"{work[values[0]]:,.0f} elements for every value from {values[0]} to {values[-1]}"
+        return f"{axis} does not change the work: {same}"
+    if seconds is not None:
+        least, most = min(work, key=work.__getitem__), max(work, key=work.__getitem__)
+        if work[most] >= 4 * work[least] and seconds[most] <= FLAT * seconds[least]:
+            return (
+                f"{axis} changes the work {work[most] / work[least]:.0f}-fold and the time not at all "
+                f"({seconds[least] * 1e3:.4g} and {seconds[most] * 1e3:.4g} ms): is it used?"
+            )
+    return None
+
+
+def warm_up_left_in(samples: Sequence[float]) -> str | None:
+    """First samples that are slower than all the rest."""
+    if len(samples) < 4 * FIRST:
+        return None
+    first, rest = samples[:FIRST], samples[FIRST:]
+    ratio = statistics.median(first) / statistics.median(rest)
+    if ratio > COLD and min(first) > statistics.median(rest) and rank_sum_p(first, rest) <= ALPHA:
+        return f"its first {FIRST} samples take {ratio:.2f}× the others: warm-up is among them"
+    return None
+
+
+def invalid_inputs(tensors: Mapping[str, Tensor], nonnegative: Callable[[str], bool]) -> str | None:
+    """Values that make the arithmetic something else: NaN, infinity, or a second moment below zero."""
+    import torch
+
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point():
+            continue
+        low, high = (x.item() for x in torch.aminmax(tensor)) if tensor.numel() else (0.0, 0.0)
+        if not (abs(low) < float("inf") and abs(high) < float("inf")):  # also false for NaN
+            return f"{name} contains NaN or infinity"
+        if nonnegative(name) and low < 0:
+            return f"{name} is a mean of squares and contains {low:.3g}"
+    return None
+
+
+def wrong_percentages(rows: Sequence[tuple[str, str, str, str]], decimals: int = 1) -> list[str]:
+    """Printed percentages that do not follow from the printed cells: rows of label, numerator, denominator, percent."""
+    found = []
+    for label, numerator, denominator, percent in rows:
+        low = 100 * (float(numerator) - _half(numerator)) / (float(denominator) + _half(denominator))
+        high = 100 * (float(numerator) + _half(numerator)) / max(1e-300, float(denominator) - _half(denominator))
+        if not low - _half(percent) <= float(percent) <= high + _half(percent):
+            true = 100 * float(numerator) / float(denominator)
+            found.append(f"{label}: {numerator} / {denominator} is {true:.{decimals}f} %, printed {percent}")
+    return found
+
+
+def _half(printed: str) -> float:
+    """Half a unit of the last digit shown."""
+    _, _, fraction = printed.partition(".")
+    return 0.5 * 10.0 ** -len(fraction)

@@ -1,0 +1,1 @@
+"""Which implementation of an optimizer's step, from which size, and how far from the limit."""

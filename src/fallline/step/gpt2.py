@@ -1,0 +1,102 @@
+"""GPT-2 as it was published, for its parameter shapes and for the memory of a training step.
+
+Attention is written out, with its dropout: the memory of the scores is what makes head counts matter in the
+tables this is compared with, and a fused attention would hide it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+VOCABULARY, CONTEXT = 49280, 2048
+DROPOUT = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Gpt2:
+    """A configuration; the defaults of the rest are those of the published tables."""
+
+    heads: int
+    layers: int
+    width: int
+    vocabulary: int = VOCABULARY
+    context: int = CONTEXT
+
+    @property
+    def name(self) -> str:
+        return f"gpt2-{self.heads}x{self.layers}x{self.width}"
+
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Of all parameters, in the model's order; the head is the token embedding itself."""
+        width = self.width
+        norm = [(width,), (width,)]
+        attention = [(3 * width, width), (3 * width,), (width, width), (width,)]
+        feed_forward = [(4 * width, width), (4 * width,), (width, 4 * width), (width,)]
+        layer = [*norm, *attention, *norm, *feed_forward]
+        return [(self.vocabulary, width), (self.context, width), *(layer * self.layers), *norm]
+
+    @property
+    def parameters(self) -> int:
+        return sum(math.prod(shape) for shape in self.shapes())
+
+    def model(self) -> Model:
+        return Model(self)
+
+
+PUBLISHED = {
+    "gpt2-small": Gpt2(12, 12, 768, 50257, 1024),
+    "gpt2-medium": Gpt2(16, 24, 1024, 50257, 1024),
+    "gpt2-large": Gpt2(20, 36, 1280, 50257, 1024),
+    "gpt2-xl": Gpt2(25, 48, 1600, 50257, 1024),
+}
+
+
+class Block(nn.Module):
+    def __init__(self, heads: int, width: int):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor, future: Tensor) -> Tensor:
+        x = x + self._drop(self.out(self._attention(self.norm1(x), future)))
+        return x + self._drop(self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh")))
+
+    def _attention(self, x: Tensor, future: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        q, k, v = (
+            part.view(batch, length, self.heads, -1).transpose(1, 2) for part in self.qkv(x).split(width, dim=-1)
+        )
+        scores = (q @ k.transpose(-1, -2)) / math.sqrt(width / self.heads)
+        chances = self._drop(functional.softmax(scores.masked_fill(future, -math.inf), dim=-1))
+        return (chances @ v).transpose(1, 2).reshape(batch, length, width)
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, DROPOUT, self.training)
+
+
+class Model(nn.Module):
+    def __init__(self, config: Gpt2):
+        super().__init__()
+        self.config = config
+        self.tokens = nn.Embedding(config.vocabulary, config.width)
+        self.positions = nn.Embedding(config.context, config.width)
+        self.blocks = nn.ModuleList(Block(config.heads, config.width) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.width)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """The loss of predicting each next token."""
+        length = tokens.shape[1]
+        device = tokens.device
+        x = self.tokens(tokens) + self.positions(torch.arange(length, device=device))
+        future = torch.ones(length, length, dtype=torch.bool, device=device).triu(1)
+        for block in self.blocks:
+            x = block(x, future)
+        logits = functional.linear(self.norm(x), self.tokens.weight)
+        return functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())

@@ -1,0 +1,52 @@
+"""How many kernels a step starts: operations of torch that touch elements, and native launches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Operations that only describe memory, or read one number.
+_NO_KERNEL = frozenset(
+    "aten::" + name
+    for name in (
+        "as_strided", "detach", "detach_", "empty", "empty_like", "empty_strided", "expand", "item", "lift_fresh",
+        "_local_scalar_dense", "permute", "reshape", "resize_", "result_type", "select", "slice", "squeeze", "t", "to",
+        "transpose", "unbind", "unsqueeze", "view", "view_as", "view_as_real", "_to_copy", "is_nonzero",
+    )
+)  # fmt: skip
+
+
+def count_launches(optimizer: Any) -> int:
+    """Of one step, which is taken."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        optimizer.step()
+    return sum(_starts(event) for event in profiled.events()) + _native_launches(optimizer)
+
+
+def _starts(event: Any) -> bool:
+    """An operation without operations inside that start something, or a compiled function as a whole."""
+    if event.name.startswith("Torch-Compiled Region"):
+        return True
+    if not event.name.startswith("aten::") or event.name in _NO_KERNEL or _inside_compiled(event):
+        return False
+    return not any(child.name.startswith("aten::") and child.name not in _NO_KERNEL for child in event.cpu_children)
+
+
+def _inside_compiled(event: Any) -> bool:
+    parent = event.cpu_parent
+    while parent is not None:
+        if parent.name.startswith("Torch-Compiled Region"):
+            return True
+        parent = parent.cpu_parent
+    return False
+
+
+def _native_launches(optimizer: Any) -> int:
+    plan = getattr(optimizer, "_plan", None)
+    found = 0
+    for bucket in getattr(plan, "buckets", ()):
+        launch = getattr(bucket, "launch", None)
+        if launch is not None:
+            found += (len(launch.program.reductions) + 1) * (len(launch.items) if launch.each else 1)
+    return found

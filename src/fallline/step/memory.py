@@ -1,0 +1,133 @@
+"""Peak memory of training GPT-2 with an optimizer, in two figures.
+
+*Seed-like*: one forward and backward pass, then one step, as the published table was taken: activations and states
+are never there together. *True*: the peak over whole iterations from the second on, when states are resident.
+
+``python -m fallline.step.memory '{…}'`` measures in a process of its own. On ``meta`` tensors the same code
+counts what would be allocated, without memory or time: the model behind figures marked "modelled".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from typing import Any
+
+import torch
+
+from fallline.measure.memory import LiveBytes, peak_resident, reset_peak_resident, state_bytes
+from fallline.step.gpt2 import Gpt2
+from fallline.step.implementations import build
+
+ITERATIONS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Peaks:
+    """In bytes."""
+
+    seed_like: int
+    true: int
+    states: int
+    step_extra: int
+    """What a step holds beyond parameters, gradients and states, at its peak."""
+    resident: int | None = None
+    """The process's own peak over the true iterations, where measured."""
+
+
+def peaks(config: Gpt2, optimizer: str, implementation: str, *, device: str = "meta", seed: int = 0) -> Peaks:
+    """Measures on ``cpu``, models on ``meta``."""
+    torch.manual_seed(seed)
+    with torch.device(device):
+        model = config.model()
+        tokens = torch.randint(config.vocabulary, (1, config.context))
+    params = list(model.parameters())
+    made: Any = None
+    with LiveBytes([*params, tokens]) as live:
+        model(tokens).backward()
+        made = (
+            _Modelled(optimizer, implementation, params)
+            if device == "meta"
+            else build(implementation, optimizer, params, {})
+        )
+        made.step()
+        seed_like = live.peak
+        extra, true = 0, 0
+        reset_peak_resident()
+        for _ in range(ITERATIONS):
+            for param in params:
+                param.grad = None
+            live.reset_peak()
+            model(tokens).backward()
+            true = max(true, live.peak)
+            held = live.now
+            live.reset_peak()
+            made.step()
+            extra, true = max(extra, live.peak - held), max(true, live.peak)
+    return Peaks(seed_like, true, state_bytes(made), extra, peak_resident() if device == "cpu" else None)
+
+
+class _Modelled:
+    """An optimizer on ``meta`` tensors: fused kernels cannot run there, and allocate nothing but states."""
+
+    def __init__(self, optimizer: str, implementation: str, params: list[Any]):
+        self._fused = "fused" in implementation
+        stands_in = "eager" if self._fused else implementation
+        self._optimizer = build(stands_in, optimizer, params, {})
+        self.state = self._optimizer.state
+        self._stepped = False
+
+    def step(self) -> None:
+        if self._fused and self._stepped:
+            return
+        if self._fused:
+            self._make_states()
+        else:
+            self._optimizer.step()
+        self._stepped = True
+
+    def _make_states(self) -> None:
+        from fallline.optim.registry import find
+
+        states = [name for name, state in find(self._name()).rule.states.items() if self._has(name, state)]
+        for group in self._optimizer.param_groups:
+            for param in group["params"]:
+                self.state[param] = {name: torch.zeros_like(param) for name in states}
+
+    def _name(self) -> str:
+        return str(type(self._optimizer).__name__)
+
+    def _has(self, name: str, state: Any) -> bool:
+        return state.shape is None and not (state.flag and not self._optimizer.defaults.get(state.flag))
+
+
+def measured(config: Gpt2, optimizer: str, implementation: str, threads: int, seed: int = 0) -> Peaks:
+    """In another process, so that nothing of ours is counted and nothing of it stays."""
+    asked = {
+        "config": dataclasses.asdict(config),
+        "optimizer": optimizer,
+        "implementation": implementation,
+        "threads": threads,
+        "seed": seed,
+    }
+    command = [sys.executable, "-m", "fallline.step.memory", json.dumps(asked)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:] or [f"ended with {done.returncode}"]
+        raise RuntimeError(f"measuring memory of {config.name} failed: {last[0]}")
+    return Peaks(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def _main() -> None:
+    asked = json.loads(sys.argv[1])
+    torch.set_num_threads(asked["threads"])
+    found = peaks(
+        Gpt2(**asked["config"]), asked["optimizer"], asked["implementation"], device="cpu", seed=asked["seed"]
+    )
+    print(json.dumps(dataclasses.asdict(found)))
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,176 @@
+"""What a run measures: cells, each with its arms, and how much memory that takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fallline.measure import machine
+from fallline.measure.traffic import WIDTHS, Bytes, bytes_per_parameter
+from fallline.step.implementations import Missing, named
+from fallline.step.shapes import Shapes
+from fallline.step.temporaries import step_temporaries
+
+PROBE = "probe"
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """One column of a table."""
+
+    label: str
+    optimizer: str
+    implementation: str
+    options: tuple[tuple[str, Any], ...] = ()
+    state_dtype: str = "float32"
+
+    @property
+    def states(self) -> str:
+        """The format that its states have, whatever was asked for."""
+        return named(self.implementation).states or self.state_dtype
+
+    def bytes(self, dtype: str) -> Bytes:
+        return bytes_per_parameter(self.optimizer, dtype, self.states, **dict(self.options))
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One row of a table: shapes, and under which conditions they are stepped."""
+
+    label: str
+    shapes: Shapes
+    arms: tuple[Arm, ...]
+    table: str
+    """Which table it is in: rows of a table differ in their shapes only."""
+    dtype: str = "float32"
+    threads: int = 1
+    flush: bool = False
+    size: int | None = None
+    """Elements of each tensor, in a grid."""
+
+    @property
+    def tensors(self) -> int:
+        return len(self.shapes)
+
+    @property
+    def elements(self) -> int:
+        return sum(map(math.prod, self.shapes))
+
+    @property
+    def key(self) -> str:
+        """Names what is measured; the same in every run that measures the same."""
+        facts = dataclasses.asdict(self)
+        del facts["label"], facts["table"]
+        return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:20]
+
+    def state_bytes(self) -> float:
+        """Of the largest set of states, which arms of the same format share."""
+        return self.elements * max(arm.bytes(self.dtype).states for arm in self.arms)
+
+    def working_set(self) -> int:
+        """Bytes that a step goes through: parameters, gradients, states."""
+        return round(self.elements * 2 * WIDTHS[self.dtype] + self.state_bytes())
+
+    def held(self) -> float:
+        """Bytes that stay while the cell is measured: the cell, and states of formats of their own."""
+        formats = {arm.states: arm.bytes(self.dtype).states * self.elements for arm in self.arms}
+        return self.elements * 2 * WIDTHS[self.dtype] + sum(formats.values())
+
+    def temporaries(self, arm: Arm) -> int:
+        try:
+            return step_temporaries(arm.implementation, arm.optimizer, arm.options, self.shapes, self.dtype)
+        except Missing:
+            return 0
+
+    def needed(self) -> int:
+        """Bytes at the worst moment."""
+        return round(self.held() + max((self.temporaries(arm) for arm in self.arms), default=0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """The cells of a run, in the order of its tables."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def tables(self) -> dict[str, list[Cell]]:
+        found: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            found.setdefault(cell.table, []).append(cell)
+        return found
+
+    def family(self, cell: Cell) -> int:
+        """How many comparisons the cell's table has: all pairs of arms of all its rows."""
+        return sum(math.comb(len(other.arms), 2) for other in self.tables[cell.table])
+
+
+class DoesNotFit(Exception):
+    """A plan that needs more memory than there is."""
+
+
+def check_memory(cells: Sequence[Cell], available: int | None = None) -> None:
+    """Refuses, before anything is measured, what would not fit."""
+    free = machine.available_memory() if available is None else available
+    if free is None or not cells:
+        return
+    largest = max(cells, key=Cell.needed)
+    if largest.needed() > free:
+        raise DoesNotFit(
+            f"{largest.label} needs {largest.needed() / 1e9:.1f} GB with the implementations asked for, and "
+            f"{free / 1e9:.1f} GB are available; leave out the largest sizes or an implementation"
+        )
+
+
+def arms_of(
+    optimizer: str, implementations: Sequence[str], options: Mapping[str, Any], state_dtype: str
+) -> tuple[Arm, ...]:
+    chosen = tuple(sorted(options.items()))
+    return tuple(Arm(named(name).name, optimizer, named(name).name, chosen, state_dtype) for name in implementations)
+
+
+@dataclasses.dataclass(frozen=True)
+class Conditions:
+    """What is the same for all cells of a request, or makes tables of its own."""
+
+    dtype: str = "float32"
+    threads: tuple[int, ...] = (1,)
+    flush: bool | None = None
+    """True or False for all; None flushes everything and shows what fits the cache without as well."""
+
+
+def expand(rows: Sequence[Cell], conditions: Conditions, title: str) -> list[Cell]:
+    """Each row under all conditions, table by table."""
+    cache = machine.last_level_cache()
+    found = []
+    for threads in conditions.threads:
+        for flush in (True, False) if conditions.flush is None else (conditions.flush,):
+            for row in rows:
+                if conditions.flush is None and not flush and row.working_set() > cache:
+                    continue
+                table = f"{title}, {conditions.dtype}, {_counted(threads, 'thread')}, {_flushed(flush, conditions)}"
+                found.append(
+                    dataclasses.replace(row, table=table, dtype=conditions.dtype, threads=threads, flush=flush)
+                )
+    return found
+
+
+def _flushed(flush: bool, conditions: Conditions) -> str:
+    if flush:
+        return "caches flushed before every step"
+    return "in cache, no flush" if conditions.flush is None else "no flush"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def grid(tensors: Sequence[int], sizes: Sequence[int], arms: tuple[Arm, ...]) -> list[Cell]:
+    """Rows grouped by size, then by count."""
+    return [Cell(f"{count} × {size}", ((size,),) * count, arms, "", size=size) for size in sizes for count in tensors]

@@ -1,0 +1,198 @@
+"""The results file of ``fallline step``: runs, cells, arms, raw samples."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fallline.measure import machine
+from fallline.measure.store import Schema, Store, StoreError
+from fallline.step.plan import Cell
+
+SCHEMA = Schema(
+    "step results",
+    0x666C7374,
+    1,
+    """
+create table run (
+    id integer primary key,
+    started text not null,
+    command text not null,
+    machine text not null
+);
+create table cell (
+    id integer primary key,
+    key text not null unique,
+    run integer not null references run (id),
+    measured text not null,
+    label text not null,
+    specification text not null,
+    facts text not null
+);
+create table arm (
+    cell integer not null references cell (id),
+    name text not null,
+    missing text,
+    facts text not null,
+    primary key (cell, name)
+) without rowid;
+create table sample (
+    cell integer not null,
+    arm text not null,
+    round integer not null,
+    seconds real not null,
+    primary key (cell, arm, round)
+) without rowid;
+create table memory (
+    key text primary key,
+    run integer not null references run (id),
+    measured text not null,
+    facts text not null
+) without rowid;
+""",
+)
+
+SAME_MACHINE = ("cpu", "architecture", "cores", "instruction_set", "versions")
+"""Facts that must agree before one file holds the measurements of two runs."""
+
+
+@dataclasses.dataclass
+class ArmRecord:
+    """What was measured of one arm, or why nothing was."""
+
+    name: str
+    missing: str | None = None
+    seconds: list[float] = dataclasses.field(default_factory=list)
+    facts: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """first_seconds, calls, launches, bytes_moved, warm_up."""
+
+
+@dataclasses.dataclass
+class CellRecord:
+    """What was measured of one cell."""
+
+    cell: Cell
+    arms: dict[str, ArmRecord]
+    facts: dict[str, Any]
+    """stopped, rounds, looks, working_set, probe, load, wrong (what a gate found before or after the clock)."""
+    run: int = 0
+    measured: str = ""
+
+
+class Results:
+    """Reads and writes records; every cell is one transaction."""
+
+    def __init__(self, path: Path, *, writable: bool = True):
+        self.store = Store(path, SCHEMA, writable=writable)
+        self.run: int | None = None
+
+    def __enter__(self) -> Results:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.store.close()
+
+    def begin(self, command: dict[str, Any]) -> None:
+        """Records this run's circumstances; refuses a file of another machine or of other versions."""
+        here = machine.describe()
+        rows = self.store.rows("select started, machine from run order by id desc limit 1")
+        if rows:
+            before = json.loads(rows[0]["machine"])
+            for fact in SAME_MACHINE:
+                if before.get(fact) != here[fact]:
+                    raise StoreError(
+                        f"{self.store.path}: measured on {rows[0]['started']} with {fact} {before.get(fact)}, "
+                        f"here it is {here[fact]}; name another file with --out"
+                    )
+        with self.store.transaction() as database:
+            added = database.execute(
+                "insert into run (started, command, machine) values (?, ?, ?)",
+                (_now(), json.dumps(command, default=str), json.dumps(here)),
+            )
+        self.run = added.lastrowid
+
+    def machine(self) -> dict[str, Any]:
+        """Of the last run."""
+        rows = self.store.rows("select machine from run order by id desc limit 1")
+        return json.loads(rows[0]["machine"]) if rows else {}
+
+    def done(self, cells: Sequence[Cell]) -> set[str]:
+        """Keys of those that need not be measured again."""
+        known = {row["key"] for row in self.store.rows("select key from cell")}
+        return known & {cell.key for cell in cells}
+
+    def forget(self, cells: Sequence[Cell]) -> None:
+        """Makes room for measuring again."""
+        with self.store.transaction() as database:
+            for cell in cells:
+                for row in database.execute("select id from cell where key = ?", (cell.key,)).fetchall():
+                    database.execute("delete from sample where cell = ?", (row["id"],))
+                    database.execute("delete from arm where cell = ?", (row["id"],))
+                    database.execute("delete from cell where id = ?", (row["id"],))
+
+    def add(self, record: CellRecord) -> None:
+        specification = json.dumps(dataclasses.asdict(record.cell), default=str)
+        with self.store.transaction() as database:
+            added = database.execute(
+                "insert into cell (key, run, measured, label, specification, facts) values (?, ?, ?, ?, ?, ?)",
+                (record.cell.key, self.run, _now(), record.cell.label, specification, json.dumps(record.facts)),
+            )
+            number = added.lastrowid
+            for arm in record.arms.values():
+                database.execute(
+                    "insert into arm (cell, name, missing, facts) values (?, ?, ?, ?)",
+                    (number, arm.name, arm.missing, json.dumps(arm.facts)),
+                )
+                database.executemany(
+                    "insert into sample (cell, arm, round, seconds) values (?, ?, ?, ?)",
+                    [(number, arm.name, at, seconds) for at, seconds in enumerate(arm.seconds)],
+                )
+
+    def load(self, cells: Sequence[Cell]) -> list[CellRecord]:
+        """Of the cells that are there, in the order asked for."""
+        found = []
+        for cell in cells:
+            rows = self.store.rows("select id, run, measured, facts from cell where key = ?", (cell.key,))
+            if rows:
+                row = rows[0]
+                facts = json.loads(row["facts"])
+                found.append(CellRecord(cell, self._arms(row["id"]), facts, row["run"], row["measured"]))
+        return found
+
+    def _arms(self, number: int) -> dict[str, ArmRecord]:
+        found = {
+            row["name"]: ArmRecord(row["name"], row["missing"], [], json.loads(row["facts"]))
+            for row in self.store.rows("select name, missing, facts from arm where cell = ?", (number,))
+        }
+        for row in self.store.rows("select arm, seconds from sample where cell = ? order by arm, round", (number,)):
+            found[row["arm"]].seconds.append(row["seconds"])
+        return found
+
+    def add_memory(self, key: str, facts: dict[str, Any]) -> None:
+        with self.store.transaction() as database:
+            database.execute(
+                "insert or replace into memory (key, run, measured, facts) values (?, ?, ?, ?)",
+                (key, self.run, _now(), json.dumps(facts)),
+            )
+
+    def memory(self) -> dict[str, dict[str, Any]]:
+        return {row["key"]: json.loads(row["facts"]) for row in self.store.rows("select key, facts from memory")}
+
+
+def data_id(records: Sequence[CellRecord]) -> str:
+    """Names the samples that a conclusion was drawn from: other samples, another name."""
+    digest = hashlib.sha256()
+    for record in records:
+        digest.update(record.cell.key.encode())
+        for name in sorted(record.arms):
+            digest.update(json.dumps([name, record.arms[name].seconds]).encode())
+    return digest.hexdigest()[:10]
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

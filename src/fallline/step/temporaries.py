@@ -1,0 +1,47 @@
+"""What a step allocates beside parameters, gradients and states: counted on tensors that have sizes but no memory."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from fallline.measure.memory import LiveBytes
+from fallline.step.implementations import build
+from fallline.step.shapes import Shapes
+
+TRACED = ("eager", "foreach", "torch-loop", "torch-foreach")
+NONE = ("fused", "fused-loop", "torch-fused", "deepspeed")
+GUESSED_COPIES = 8
+"""Of the largest tensor, for implementations that cannot be counted."""
+
+
+@functools.lru_cache(maxsize=256)
+def step_temporaries(
+    implementation: str, optimizer: str, options: tuple[tuple[str, Any], ...], shapes: Shapes, dtype: str
+) -> int:
+    """Bytes at the peak of a step."""
+    if implementation in NONE:
+        return 0
+    if implementation not in TRACED:
+        return GUESSED_COPIES * 4 * max(map(math.prod, shapes), default=0)
+    params = _params(shapes, dtype)
+    made = build(implementation, optimizer, params, dict(options))
+    made.step()
+    held = [*params, *(param.grad for param in params if param.grad is not None)]
+    held += [value for state in made.state.values() for value in state.values() if isinstance(value, torch.Tensor)]
+    with LiveBytes(held) as live:
+        before = live.now
+        made.step()
+    return live.peak - before
+
+
+def _params(shapes: Sequence[tuple[int, ...]], dtype: str) -> list[torch.nn.Parameter]:
+    with torch.device("meta"):
+        made = [torch.nn.Parameter(torch.empty(shape, dtype=getattr(torch, dtype))) for shape in shapes]
+    for param in made:
+        param.grad = torch.empty_like(param)
+    return made
