@@ -112,10 +112,9 @@ def workload() -> Workload:
             loss=loss,
             evaluate=evaluate,
             metric="cross-entropy",
-            max_steps=800,
+            max_steps=700,
             eval_every=25,
             data_name=data()[2],
             about=About("next character", "Python's standard library", f"GPT, {LAYERS} × {WIDTH}", "CE"),
-        ),
-        data_family="Python sources",
+        )
     )

@@ -41,6 +41,7 @@ class DLRM(nn.Module):
         nn.init.normal_(self.table.weight, std=embedding_std)
         self.bottom = nn.Sequential(nn.Linear(DENSE, 64), nn.ReLU(), nn.Linear(64, WIDTH), nn.ReLU())
         pairs = torch.triu_indices(CATEGORIES + 1, CATEGORIES + 1, offset=1)
+        self.pairs: Tensor
         self.register_buffer("pairs", pairs[0] * (CATEGORIES + 1) + pairs[1], persistent=False)
         self.top = nn.Sequential(
             nn.Linear(WIDTH + pairs.shape[1], 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 1)

@@ -62,7 +62,9 @@ def cache_folder() -> Path:
 
 
 def find() -> Path | None:
-    """The first folder that has all four files; they are checked when they are read."""
+    """The first folder that has all four files; None also where ``FALLLINE_REAL_DATA=0`` asks for generated data."""
+    if os.environ.get("FALLLINE_REAL_DATA") == "0":
+        return None
     for folder in (cache_folder(), DEBIAN):
         if all((folder / file.name).is_file() for file in FILES.values()):
             return folder

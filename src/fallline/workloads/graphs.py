@@ -1,4 +1,4 @@
-"""graphs: a graph network finds the properties of generated molecules; many labels, cross-entropy, mean average precision.
+"""graphs: a graph network finds the properties of generated molecules; cross-entropy, mean average precision.
 
 A molecule is a tree of atoms with a few rings closed.  A property is a chain of atoms and bonds of certain kinds that
 the molecule has or has not; as in OGBG, most properties are rare and some labels are unknown.

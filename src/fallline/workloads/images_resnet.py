@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -36,7 +38,7 @@ class ResNet(nn.Module):
         self.stem = nn.Conv2d(1, STAGES[0], 3, stride=2, padding=1, bias=False)
         self.norm = nn.BatchNorm2d(STAGES[0])
         blocks = [Residual(STAGES[0], STAGES[0], 1, last_scale)]
-        blocks += [Residual(before, after, 2, last_scale) for before, after in zip(STAGES, STAGES[1:], strict=False)]
+        blocks += [Residual(before, after, 2, last_scale) for before, after in itertools.pairwise(STAGES)]
         self.blocks = nn.Sequential(*blocks)
         self.head = nn.Linear(STAGES[-1], CLASSES)
 
@@ -55,8 +57,8 @@ def workload(name: str = "images_resnet", last_scale: float = 0.0) -> Workload:
             loss=loss,
             evaluate=error_rate,
             metric="error rate",
-            max_steps=800,
-            eval_every=32,
+            max_steps=640,
+            eval_every=20,
             data_name=images().name,
             about=About("image classification", "Fashion-MNIST or generated shapes", "ResNet-8", "CE"),
         )

@@ -110,8 +110,8 @@ def workload(name: str = "mri", activation: type[nn.Module] = nn.LeakyReLU) -> W
             evaluate=evaluate,
             metric="SSIM",
             direction=HIGHER,
-            max_steps=800,
-            eval_every=32,
+            max_steps=640,
+            eval_every=20,
             data_name="generated phantoms",
             about=About("MRI reconstruction", "generated phantoms", "U-Net", "L1"),
         )
