@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fallline.cli import doctor, optimizers, race, score
+from fallline.cli import doctor, optimizers, race, score, step
 from fallline.cli.exits import run
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.command("optimizers")(optimizers.optimizers)
 app.command("doctor")(doctor.doctor)
 app.command("race")(race.race)
 app.command("score")(score.score)
+app.command("step")(step.step)
 
 
 def _print_version(wanted: bool) -> None:
