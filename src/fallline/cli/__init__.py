@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fallline.cli import doctor, optimizers, race, score, step
+from fallline.cli import data, doctor, optimizers, race, score, step
 from fallline.cli.exits import run
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 app.command("optimizers")(optimizers.optimizers)
 app.command("doctor")(doctor.doctor)
+app.command("data")(data.data)
 app.command("race")(race.race)
 app.command("score")(score.score)
 app.command("step")(step.step)
