@@ -16,6 +16,7 @@ from torch import Tensor
 from fallline.formats import block_format
 from fallline.lower.native.library import NativeUnavailable, library
 from tests.covering import covering_array
+from tests.formats.levels import level
 from tests.parity.trajectories import Trajectory
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -123,8 +124,14 @@ def check_state(
     for wanted in (other_codes, exact.to(torch.int32)):
         apart = (codes - wanted).abs()
         assert int(apart.max()) <= 1
-        # A value close to the middle between two codes is rare.
-        assert float((apart > 0).double().mean()) < 1e-3
+        # Only values in the middle between two codes may go either way.  They are rare, but of 16-bit gradients and a
+        # scale close to a power of two some lie there exactly.
+        share = (
+            torch.tensor(expected).abs().reshape(-1) / exact_scale.double().repeat_interleave(form.block)[: len(codes)]
+        )
+        between = level(form, share[apart > 0])
+        assert bool(((between - between.floor() - 0.5).abs() < 1e-4 * between).all())
+        assert float((apart > 0).double().mean()) < 5e-3
 
 
 def start_over(reference: Trajectory, run: Trajectory, kinds: dict[str, str]) -> None:

@@ -66,7 +66,7 @@ constexpr uint32_t NAN_BITS = 0x7FC00000u;
 template <int BITS, bool NONNEG>
 static FL_INLINE void decode_block(const uint8_t* __restrict codes, float scale, int n,
                                    float* __restrict out) {
-  const float unit = fl_vec::decoding_unit<NONNEG, BITS>(std::fabs(scale));
+  const float unit = std::fabs(scale);
   int i = 0;
   for (; i + fl_vec::WIDTH <= n; i += fl_vec::WIDTH)
     fl_vec::store(out + i, fl_vec::decode<NONNEG, BITS>(fl_vec::widened<NONNEG>(codes + i), unit));

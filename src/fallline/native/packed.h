@@ -84,6 +84,28 @@ static inline vi rounded(vf x) {
 
 static inline vi larger(vi a, vi b) { return a > b ? a : b; }
 
+// Codes are bytes, so the lower halves of their floats, and of what is subtracted from them, are zero.
+template <int32_t OFFSET>
+static inline vi above(vi code) {
+    static_assert((OFFSET & 0xFFFF) == 0 && OFFSET > 0);
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    return (vi)_mm256_subs_epu16((__m256i)code, _mm256_set1_epi32(OFFSET));
+#else
+    return (vu)code > (vu)(vi{} + OFFSET) ? code - OFFSET : vi{};
+#endif
+}
+
+// -size where the sign bit of like is set, 0 where like is 0.
+static inline vi signed_like(vi size, vi like) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    return (vi)_mm256_sign_epi32((__m256i)size, (__m256i)like);
+#else
+    return like < 0 ? -size : size;
+#endif
+}
+
+static inline vi is_positive(vf x) { return -((vi)x > 0); }
+
 // WIDTH codes as numbers.
 template <bool NONNEG>
 static inline vf widened(const uint8_t* codes) {
@@ -140,6 +162,12 @@ static inline float floats(int32_t x) { return fl_math::bits<float>(x); }
 static inline float sqrt(float x) { return __builtin_sqrtf(x); }
 static inline int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 static inline uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
+template <int32_t OFFSET>
+static inline int32_t above(int32_t code) {
+    return static_cast<uint32_t>(code) > static_cast<uint32_t>(OFFSET) ? code - OFFSET : 0;
+}
+static inline int32_t signed_like(int32_t size, int32_t like) { return like < 0 ? -size : size; }
+static inline int32_t is_positive(float x) { return bits(x) > 0; }
 static inline vu unsigned_bits(vf x) { return (vu)x; }
 static inline uint32_t unsigned_bits(float x) { return fl_math::bits<uint32_t>(x); }
 static inline int32_t rounded(float x) {
@@ -152,31 +180,26 @@ static inline int32_t rounded(float x) {
 constexpr int32_t SIGN = INT32_MIN, MAGNITUDE = INT32_MAX;
 constexpr uint32_t INFINITE = 0x7F800000, LEAST_NORMAL = 0x00800000, LARGEST_SCALE = 0x7F7FFFFE;
 
+// LEVELS is the largest code, SHIFT the logarithm of the root's degree, OFFSET what the pseudo-root of 1 lacks to be
+// LEVELS, in bits.
 template <bool NONNEG, int BITS = 8>
 struct Code;
 template <>
-struct Code<false, 8> { static constexpr int LEVELS = 127, NAN_CODE = -128; };
+struct Code<false, 8> { static constexpr int LEVELS = 127, NAN_CODE = -128, SHIFT = 1, OFFSET = 0x233E0000; };
 template <>
-struct Code<false, 4> { static constexpr int LEVELS = 7, NAN_CODE = -8; };
-// OFFSET is what the pseudo-root of 1 lacks to be the largest level, in bits.
+struct Code<false, 4> { static constexpr int LEVELS = 7, NAN_CODE = -8, SHIFT = 1, OFFSET = 0x21200000; };
 template <>
-struct Code<true, 8> { static constexpr int LEVELS = 254, NAN_CODE = 255, OFFSET = 0x339E0000; };
+struct Code<true, 8> { static constexpr int LEVELS = 254, NAN_CODE = 255, SHIFT = 2, OFFSET = 0x339E0000; };
 template <>
-struct Code<true, 4> { static constexpr int LEVELS = 14, NAN_CODE = 15, OFFSET = 0x31800000; };
-
-// What a block's decoded codes are multiplied with.
-template <bool NONNEG, int BITS = 8>
-static inline float decoding_unit(float scale) {
-    constexpr float LEVELS = Code<NONNEG, BITS>::LEVELS;
-    if constexpr (NONNEG) return scale;
-    else return scale / (LEVELS * LEVELS);  // times the reciprocal, values would drift
-}
+struct Code<true, 4> { static constexpr int LEVELS = 14, NAN_CODE = 15, SHIFT = 2, OFFSET = 0x31800000; };
 
 // The value of a code, given as a number.
 template <bool NONNEG, int BITS = 8, class F>
-static inline F decode(F code, float unit) {
-    if constexpr (NONNEG) return floats(larger(bits(code) - Code<true, BITS>::OFFSET, bits(code) & 0) << 2) * unit;
-    else return code * floats(bits(code) & MAGNITUDE) * unit;
+static inline F decode(F code, float scale) {
+    using C = Code<NONNEG, BITS>;
+    if constexpr (NONNEG) return floats(above<C::OFFSET>(bits(code)) << C::SHIFT) * scale;
+    // The shift by one drops the sign, too.
+    else return floats(above<static_cast<int32_t>(2u * C::OFFSET)>(bits(code) << 1) | (bits(code) & SIGN)) * scale;
 }
 
 // What the block's scale is the largest of, as bits: those of non-negative floats are in the floats' order.
@@ -187,26 +210,14 @@ static inline auto magnitude(F value) {
     else return unsigned_bits(value) & static_cast<uint32_t>(MAGNITUDE);
 }
 
-// What values are multiplied with on their way to a code.
-template <bool NONNEG, int BITS = 8>
-static inline float encoding_factor(float scale) {
-    if constexpr (NONNEG) return 1.0f / scale;
-    else return Code<false, BITS>::LEVELS / sqrt(scale);
-}
-
-// The code of a finite value, which for the nonneg kind is not negative.
+// The code of a finite value, which for the nonneg kind is not negative; factor is 1 / scale.
 template <bool NONNEG, int BITS = 8, class F>
 static inline auto code_of(F value, float factor) {
-    if constexpr (NONNEG) {
-        const auto code = rounded(floats((bits(value * factor) >> 2) + Code<true, BITS>::OFFSET));
-        // What is not zero stays so: a second moment of zero would divide the next update by eps alone.
-        const auto positive = bits(value) > 0;
-        if constexpr (sizeof(F) == 4) return larger(code, static_cast<int32_t>(positive));
-        else return larger(code, -positive);
-    } else {
-        const auto root = sqrt(floats(bits(value) & MAGNITUDE)) * factor;
-        return rounded(floats(bits(root) | (bits(value) & SIGN)));
-    }
+    using C = Code<NONNEG, BITS>;
+    const auto root = [](auto share) { return rounded(floats((share >> C::SHIFT) + C::OFFSET)); };
+    // What is not zero stays so: a second moment of zero would divide the next update by eps alone.
+    if constexpr (NONNEG) return larger(root(bits(value * factor)), is_positive(value));
+    else return signed_like(root(bits(value * factor) & MAGNITUDE), bits(value));
 }
 
 // Codes of four vectors of values that are finite and, of the nonneg kind, not negative.
@@ -247,7 +258,7 @@ __attribute__((noinline, cold)) static float encode_rare(const float* values, in
         lift = 0x1p64f;  // exact, and the factor does not overflow
         for (int i = 0; i < n; ++i) clean[i] *= lift;
     }
-    write_codes<NONNEG, BITS>(clean, top ? encoding_factor<NONNEG, BITS>(scale * lift) : 0.0f, n, codes);
+    write_codes<NONNEG, BITS>(clean, top ? 1.0f / (scale * lift) : 0.0f, n, codes);
     bool marked = false;
     for (int i = 0; i < n; ++i)
         if (magnitude<false>(values[i]) >= INFINITE) {
@@ -265,7 +276,7 @@ template <bool NONNEG, int BITS = 8>
 static inline float encode(const float* values, uint32_t top, uint8_t* codes, int n = BLOCK) {
     if (is_ordinary(top)) {
         const float scale = floats(static_cast<int32_t>(top));
-        write_codes<NONNEG, BITS>(values, encoding_factor<NONNEG, BITS>(scale), n, codes);
+        write_codes<NONNEG, BITS>(values, 1.0f / scale, n, codes);
         return scale;
     }
     return encode_rare<NONNEG, BITS>(values, n, codes);

@@ -1,0 +1,56 @@
+"""Single values and operations of the rule language in C++."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from fallline.rules.graph import Node
+
+_INFIX = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "lt": "<",
+    "le": "<=",
+    "eq": "==",
+    "and": "&",
+    "or": "|",
+}
+
+
+def literal(value: float | bool, real: str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value != value:
+        return "NAN"
+    if value in (float("inf"), float("-inf")):
+        return ("-" if value < 0 else "") + ("HUGE_VALF" if real == "float" else "HUGE_VAL")
+    if real == "float":
+        try:
+            value = struct.unpack("f", struct.pack("f", value))[0]
+        except OverflowError:
+            return "-HUGE_VALF" if value < 0 else "HUGE_VALF"
+        return f"{float(value).hex()}f"
+    return float(value).hex()
+
+
+def expression(node: Node, args: Sequence[str]) -> str:
+    """The operation in C++; comparisons of NaN are false, as in Python and torch."""
+    if node.op in _INFIX:
+        return f"{args[0]} {_INFIX[node.op]} {args[1]}"
+    if node.op == "neg":
+        return f"-{args[0]}"
+    name = {"not": "negate", "where": "select"}.get(node.op, node.op)
+    return f"fl_math::{name}({', '.join(args)})"
+
+
+def converted(text: str, stored_bool: bool, wants_bool: bool) -> str:
+    if wants_bool and not stored_bool:
+        return f"({text} != 0)"
+    return f"fl_math::number({text})" if stored_bool and not wants_bool else text
+
+
+def indent(lines: Sequence[str]) -> list[str]:
+    return [line if line.startswith("#") else "    " + line for line in lines]

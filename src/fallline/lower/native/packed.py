@@ -1,0 +1,154 @@
+"""The last pass with 8-bit states in C++: blocks are decoded, computed and encoded in vectors.
+
+A segment is whole blocks without NaN codes; the engine sends everything else through the plain pass, which
+computes the same bits.
+
+There are two loops. The first decodes the states, computes their new values, keeps these in the L1 cache and
+looks for the largest one of each block, which encoding waits for. The second computes everything else, mostly
+the parameter with its root and its quotient, and encodes: these are long chains of latencies beside short
+ones, and a processor fills the gaps of the ones with the others. In one loop each they took 0.53 and 0.26 ns
+per element of AdamW, distributed like this 0.33 and 0.40 (Zen 3, one core).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from fallline.lower.native.expressions import indent
+from fallline.lower.native.passes import Pass
+from fallline.lower.native.slots import Slots
+from fallline.rules.graph import Node, Space
+from fallline.rules.program import Program
+
+_SLOW = {"div", "exp", "log", "pow", "rsqrt", "sqrt", "tanh"}
+"""Operations that are not worth computing twice."""
+
+_BLOCKS = ["for (int b = 0; b < n / fl_vec::BLOCK; ++b) {", "    const int base = b * fl_vec::BLOCK;"]
+
+
+class PackedPass(Pass):
+    def __init__(self, program: Program, slots: Slots):
+        super().__init__(program, slots, len(program.reductions))
+        self.packed = {n: s.kind for n, s in program.states.items() if s.low_bit and n in program.operands}
+        self.fetched: set[str] = set()
+
+    def text(self) -> str:
+        if not self.packed or self.program.view != "flat" or not self.program.writes:
+            return ""
+        writes = self.program.writes
+        states = {name: node for name, node in writes.items() if name in self.packed}
+        others = {name: node for name, node in writes.items() if name not in self.packed}
+        kept = {node.index: name for name, node in states.items() if node.space == Space.FULL}
+        late = self.late_nodes(states.values(), others.values(), kept)
+        first = self.statements(
+            _needed((writes if late is None else states).values()), writes if late is None else states
+        )
+        second = [] if late is None else [*self.reloads(late, others, kept), *self.statements(late, others)]
+        return self.function("packed", self.loops(first, second))
+
+    def late_nodes(self, states: Iterable[Node], others: Iterable[Node], kept: Collection[int]) -> list[Node] | None:
+        """What the second loop computes; None if it would need old states, or much of the first loop again."""
+        late = _needed(others, known=kept)
+        early = {node.index for node in _needed(states)}
+        if any(node.op == "operand" and node.attr in self.packed for node in late):
+            return None
+        return None if any(node.index in early and node.op in _SLOW for node in late) else late
+
+    def statements(self, nodes: Iterable[Node], writes: Mapping[str, Node]) -> list[str]:
+        self.body = []
+        for node in nodes:
+            self.compute(node)
+        for name, node in writes.items():
+            self.write(name, self.value(node))
+        return self.body
+
+    def reloads(self, late: Sequence[Node], others: dict[str, Node], kept: dict[int, str]) -> list[str]:
+        """New states that the second loop reads."""
+        read = {arg.index for node in late for arg in node.args} | {node.index for node in others.values()}
+        return [
+            f"const auto {self.names[index]} = fl_vec::load(b{self.coded(name)[0]} + i);"
+            for index, name in kept.items()
+            if index in read
+        ]
+
+    def loops(self, first: Sequence[str], second: Sequence[str]) -> list[str]:
+        begin, tops, rare, factors, codes = [], [], [], [], []
+        for name in self.packed:
+            io, code = self.coded(name)
+            self.head[f"uint8_t* q{io} = seg->codes[{io}]; float* z{io} = seg->scales[{io}];"] = None
+            begin.append(f"const float u{io} = z{io}[b]; (void)u{io};")
+            if name in self.program.writes:
+                largest = f"uint32_t m{io}[fl_vec::SPAN / fl_vec::BLOCK];"
+                self.head[f"alignas(64) float b{io}[fl_vec::SPAN]; {largest}"] = None
+                begin.append(f"fl_vec::vu top{io} = {{}};")
+                tops.append(f"m{io}[b] = fl_vec::largest(top{io});")
+                rare.append(f"z{io}[b] = fl_vec::encode<{code}>(b{io} + base, m{io}[b], q{io} + base);")
+                factors.append(f"z{io}[b] = fl_vec::floats((int32_t)m{io}[b]);")
+                factors.append(f"const float f{io} = 1.0f / z{io}[b];")
+                codes.append(f"fl_vec::fetch_ahead(q{io} + i);")
+                codes.append(f"fl_vec::write_stride<{code}>(b{io} + i, f{io}, q{io} + i);")
+        ordinary = " && ".join(f"fl_vec::is_ordinary({line.split(' = ')[0]})" for line in tops) or "true"
+        update, stride, block = [], [], []
+        if second:
+            update = [
+                "const auto update = [&](int from, int to) __attribute__((always_inline)) {",
+                "    for (int i = from; i < to; i += fl_vec::WIDTH) {",
+                *indent(indent(second)),
+                "    }",
+                "};",
+            ]
+            stride, block = ["update(i, i + fl_vec::STRIDE);"], ["update(base, base + fl_vec::BLOCK);"]
+        return [
+            *update,
+            *_BLOCKS,
+            *indent(begin),
+            "    for (int i = base; i < base + fl_vec::BLOCK; i += fl_vec::WIDTH) {",
+            *indent(indent(first)),
+            "    }",
+            *indent(tops),
+            "}",
+            *_BLOCKS,
+            f"    if ({ordinary}) {{",
+            *indent(indent(factors)),
+            "        for (int i = base; i < base + fl_vec::BLOCK; i += fl_vec::STRIDE) {",
+            *indent(indent(indent([*stride, *codes]))),
+            "        }",
+            "    } else {",
+            *indent(indent([*block, *rare])),
+            "    }",
+            "}",
+        ]
+
+    def coded(self, name: str) -> tuple[int, str]:
+        """The position of a coded operand, and its kind as a template argument."""
+        return self.program.operands.index(name), "true" if self.packed[name] == "nonneg" else "false"
+
+    def write(self, name: str, value: str) -> None:
+        if name not in self.packed:
+            self.body.append(f"fl_vec::store({self.operand(name)} + i, fl_vec::wide({value}));")
+            return
+        io, code = self.coded(name)
+        self.body.append(f"const fl_vec::vf w{io} = fl_vec::wide({value});")
+        self.body.append(f"fl_vec::store(b{io} + i, w{io});")
+        self.body.append(f"top{io} = fl_vec::larger(top{io}, fl_vec::magnitude<{code}>(w{io}));")
+
+    def load(self, name: str) -> str:
+        if name in self.packed:
+            io, code = self.coded(name)
+            return f"fl_vec::decode<{code}>(fl_vec::widened<{code}>(q{io} + i), u{io})"
+        if name not in self.fetched:
+            self.fetched.add(name)
+            self.body.append(f"fl_vec::fetch_ahead({self.operand(name)} + i);")
+        return f"fl_vec::load({self.operand(name)} + i)"
+
+
+def _needed(roots: Iterable[Node], known: Collection[int] = ()) -> list[Node]:
+    """The full-size nodes that ``roots`` need beyond the known ones, each after its arguments."""
+    found: dict[int, Node] = {}
+    pending = list(roots)
+    while pending:
+        node = pending.pop()
+        if node.space == Space.FULL and node.index not in found and node.index not in known:
+            found[node.index] = node
+            pending.extend(node.args)
+    return [found[i] for i in sorted(found)]

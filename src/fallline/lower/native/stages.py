@@ -1,0 +1,104 @@
+"""Stages between the passes in C++: scalars and small arrays, in double."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fallline.lower.native.expressions import converted, expression, indent, literal
+from fallline.lower.native.slots import Slots
+from fallline.rules.graph import Node, Space
+from fallline.rules.program import Program
+
+_SIZES = {
+    Space.ROW: ("q->batch", "q->rows", "b * q->rows + j"),
+    Space.COL: ("q->batch", "q->cols", "b * q->cols + j"),
+    Space.LEAD: ("1", "q->rows", "j"),
+    Space.BATCH: ("q->batch", "1", "b"),
+}
+
+
+class Stage:
+    """Stage ``k`` as a C++ function, in double; small arrays are stored as float32."""
+
+    def __init__(self, program: Program, slots: Slots, k: int):
+        self.program, self.slots, self.k = program, slots, k
+        self.here: dict[int, str] = {}
+        """Values of the loop that is being written."""
+
+    def text(self) -> str:
+        lines: list[str] = []
+        if self.k == 0:
+            for node in self.slots.states:
+                source = self.program.small_operands.index(node.attr)
+                lines += _over(node.space, [f"{self.vector(node)}[@] = q->state[{source}][@];"])
+        for loop in self.slots.loops[self.k]:
+            lines += self.compute(loop)
+        if self.k == len(self.program.reductions):
+            for name, node in self.program.small_writes.items():
+                target = self.program.small_operands.index(name)
+                space = self.program.states[name].space
+                lines += _over(space, [f"q->state[{target}][@] = (float)({self.value(node, False)});"])
+        if not lines:
+            return ""
+        return "\n".join([f"static void @NAME@_stage{self.k}(const fl_small* q) {{", *indent(lines), "}\n"])
+
+    def vector(self, node: Node) -> str:
+        return f"q->vec[{self.slots.vector[node.index]}]"
+
+    def compute(self, loop: Sequence[Node]) -> list[str]:
+        first = loop[0]
+        if first.op == "reduce":
+            return self.reduce(first)
+        if first.space.is_scalar:
+            return [f"q->scalar[{self.slots.scalar[first.index]}] = {self.expression(first)};"]
+        body = []
+        for i, node in enumerate(loop):
+            body.append(f"const double t{i} = {self.expression(node)};")
+            self.here[node.index] = f"t{i}"
+            if node.index in self.slots.vector:
+                body.append(f"{self.vector(node)}[@] = (float)t{i};")
+        self.here = {}
+        return _over(first.space, body)
+
+    def expression(self, node: Node) -> str:
+        wants = [node.op in ("and", "or", "not") or (node.op == "where" and i == 0) for i in range(len(node.args))]
+        return expression(node, [self.value(a, w) for a, w in zip(node.args, wants, strict=True)])
+
+    def reduce(self, node: Node) -> list[str]:
+        (source,), (kind, _) = node.args, node.attr
+        start = "0.0" if kind == "sum" else "-HUGE_VAL"
+        step = "acc += {0};" if kind == "sum" else "acc = fl_math::maximum(acc, (double){0});"
+        outer, inner, index = _SIZES[source.space]
+        loop = f"for (int64_t j = 0; j < {inner}; ++j) " + step.format(f"{self.vector(source)}[{index}]")
+        if node.space == Space.BATCH:
+            body = [f"double acc = {start};", loop, f"{self.vector(node)}[b] = (float)acc;"]
+            return [f"for (int64_t b = 0; b < {outer}; ++b) {{", *indent(body), "}"]
+        target = f"q->scalar[{self.slots.scalar[node.index]}]"
+        return [
+            "{",
+            f"    double acc = {start};",
+            f"    for (int64_t b = 0; b < {outer}; ++b) {loop}",
+            f"    {target} = acc;",
+            "}",
+        ]
+
+    def value(self, node: Node, wants_bool: bool) -> str:
+        """``[@]`` stands for the index of the loop around it."""
+        if node.op == "const":
+            return converted(literal(node.attr, "double"), isinstance(node.attr, bool), wants_bool)
+        if node.index in self.here:
+            text = self.here[node.index]
+        elif node.space == Space.HOST:
+            text = f"q->row[{self.slots.row[node.index]}]"
+        elif node.space.is_scalar:
+            text = f"q->scalar[{self.slots.scalar[node.index]}]"
+        else:
+            text = f"(double){self.vector(node)}[{'b' if node.space == Space.BATCH else '@'}]"
+        return converted(text, False, wants_bool)
+
+
+def _over(space: Space, body: Sequence[str]) -> list[str]:
+    """A loop over a small array; ``[@]`` in its body becomes the index."""
+    outer, inner, index = _SIZES[space]
+    head = f"for (int64_t b = 0; b < {outer}; ++b) for (int64_t j = 0; j < {inner}; ++j) {{"
+    return [head, *indent([line.replace("[@]", f"[{index}]") for line in body]), "}"]
