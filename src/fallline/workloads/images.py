@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy
@@ -31,10 +32,13 @@ class Images(NamedTuple):
         return (pixels / 255.0 - self.mean) / self.std
 
 
-@functools.cache
 def images() -> Images:
     """All training images; the first 2,000 test images, enough to tell half a per cent and quick to evaluate."""
-    folder = fashion_mnist.find()
+    return _images(fashion_mnist.find())
+
+
+@functools.cache
+def _images(folder: Path | None) -> Images:
     if folder is None:
         return generated()
     pixels, labels = fashion_mnist.load(folder, "train")

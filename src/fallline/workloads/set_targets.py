@@ -112,8 +112,11 @@ class Store:
     def __init__(self, path: Path):
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        self.rows = {row["key"]: row["values"] for row in map(json.loads, lines)}
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        whole = text[: text.rfind("\n") + 1]
+        if whole != text:  # a run was killed while it wrote
+            path.write_text(whole, encoding="utf-8")
+        self.rows = {row["key"]: row["values"] for row in map(json.loads, whole.splitlines())}
 
     def values(self, workload: Workload, run: Run) -> list[tuple[int, float]]:
         key = json.dumps([workload.data_name, workload.max_steps, workload.eval_every, *run], sort_keys=True)

@@ -1,0 +1,1 @@
+"""Workloads: the contract, the metrics, the data and the targets."""

@@ -1,0 +1,124 @@
+"""Workloads by name and from a user's file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import fallline
+from fallline.schedules import WarmupCosine
+from fallline.workloads import WorkloadError, load
+
+SMALLEST = Path(__file__).parents[2] / "examples" / "sine.py"
+
+GOOD = """
+import torch
+import fallline
+import friend_of_{stem}
+
+def workload():
+    return fallline.Workload(
+        name="{stem}", model=lambda seed: torch.nn.Linear(1, 1), batch=lambda step, seed: torch.ones(1, 1),
+        loss=lambda model, x: model(x).sum(), evaluate=lambda model: 0.0, metric="m", max_steps=friend_of_{stem}.STEPS)
+
+def workload_short():
+    return workload().replace(max_steps=3)
+
+def broken():
+    return {{}}["missing"]
+
+def nothing():
+    return 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "friend_of_mine.py").write_text("STEPS = 40\n")
+    path = tmp_path / "mine.py"
+    path.write_text(GOOD.format(stem="mine"))
+    return path
+
+
+def test_names_take_hyphens_and_capitals() -> None:
+    assert load("quadratic-deep").name == load("Quadratic_Deep").name == "quadratic_deep"
+
+
+def test_a_file_with_one_function(file: Path) -> None:
+    assert load(str(file)).max_steps == 40
+
+
+def test_a_function_by_name(file: Path) -> None:
+    assert load(f"{file}:workload_short").max_steps == 3
+
+
+def test_the_smallest_example_trains_to_its_target() -> None:
+    workload = load(str(SMALLEST))
+    model = workload.new_model(0)
+    optimizer = fallline.create("adamw", model, lr=1e-2)
+    schedule = WarmupCosine(optimizer, total_steps=workload.max_steps, warmup_steps=50)
+    for step in range(workload.max_steps):
+        workload.training_loss(model, step, seed=0).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        schedule.step()
+        if step + 1 in workload.evaluation_steps() and workload.reached(workload.validate(model)):
+            return
+    pytest.fail("the example does not reach its own target")
+
+
+def test_the_smallest_example_is_small() -> None:
+    lines = SMALLEST.read_text().splitlines()
+    assert len(lines) <= 30
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("chras", "there is no workload 'chras'; did you mean chars"),
+        ("zzzzzz", "there are clicks, mri"),
+        ("no/such/file.py", "no/such/file.py: there is no such file"),
+        ("folder/file", "folder/file: a workload file ends in .py"),
+    ],
+)
+def test_what_cannot_be_found_is_one_line(spec: str, said: str) -> None:
+    with pytest.raises(WorkloadError) as raised:
+        load(spec)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_missing_function_is_named_with_what_there_is(file: Path) -> None:
+    with pytest.raises(WorkloadError, match=r"there is no function other\(\); it has workload, workload_short"):
+        load(f"{file}:other")
+
+
+def test_an_empty_file_is_told_what_to_define(tmp_path: Path) -> None:
+    path = tmp_path / "empty.py"
+    path.write_text("")
+    with pytest.raises(WorkloadError, match=r"define `def workload\(\) -> fallline.Workload`"):
+        load(str(path))
+
+
+def test_something_else_than_a_workload(file: Path) -> None:
+    with pytest.raises(WorkloadError, match=r"nothing\(\) must return a fallline.Workload, got int"):
+        load(f"{file}:nothing")
+
+
+def test_a_function_that_raises_shows_the_users_traceback_alone(file: Path) -> None:
+    with pytest.raises(WorkloadError) as raised:
+        load(f"{file}:broken")
+    first, *rest = str(raised.value).splitlines()
+    assert first == f"{file}: broken() raised KeyError: 'missing'"
+    text = "\n".join(rest)
+    assert 'return {}["missing"]' in text and "loading.py" not in text
+
+
+def test_a_file_that_does_not_parse(tmp_path: Path) -> None:
+    path = tmp_path / "odd.py"
+    path.write_text("def workload(:\n")
+    with pytest.raises(WorkloadError) as raised:
+        load(str(path))
+    assert "raised SyntaxError" in str(raised.value).splitlines()[0]
+    assert "loading.py" not in str(raised.value)

@@ -1,0 +1,80 @@
+"""How targets are set, and that those recorded belong to the workloads there are."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from pathlib import Path
+
+import pytest
+
+from fallline.workloads import BUILT_IN, load, targets
+from fallline.workloads.set_targets import METHODS, Store, points, set_target, target_horizon
+from fallline.workloads.workload import Workload
+
+
+def test_every_workload_has_a_target_with_its_story() -> None:
+    for name in BUILT_IN:
+        workload = load(name)
+        record = targets.record(name, targets.data_family(workload.data_name))
+        assert record is not None, f"{name} has no target on {workload.data_name}"
+        assert workload.target == record["target"], f"{name}: the target was set for another budget"
+        assert record["target"] == statistics.median(record["repeats"])
+        assert workload.max_seconds is not None
+        assert {"date", "machine", "trials_per_method", "best_method", "best_setting"} <= set(record)
+
+
+def test_a_target_of_another_budget_is_not_used() -> None:
+    workload = load("rosenbrock")
+    assert targets.with_target(workload.replace(target=None, max_steps=17)).target is None
+
+
+def test_points_are_inside_their_space_and_extend() -> None:
+    for method, space in METHODS.items():
+        some = points(method, 8)
+        assert points(method, 3) == some[:3]
+        assert all(low * 0.999 <= point[name] <= high * 1.001 for point in some for name, (low, high) in space.items())
+        assert len({point["lr"] for point in some}) == 8
+
+
+@pytest.fixture
+def short() -> Workload:
+    return load("quadratic_deep").replace(max_steps=42, eval_every=7, target=None)
+
+
+def test_the_target_is_the_median_of_the_best_settings_repeats(short: Workload, tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs.jsonl")
+    record = set_target(short, store, trials=2, repeats=3)
+    assert target_horizon(short) == record["horizon"] == 28
+    assert record["target"] == statistics.median(record["repeats"])
+    tried = {method: found["value"] for method, found in record["by_method"].items()}
+    assert set(tried) == set(METHODS)
+    assert record["by_method"][record["best_method"]]["value"] == min(v for v in tried.values() if not math.isnan(v))
+    assert len(store.rows) == 4 * 2 + 3 + 1
+
+
+def test_it_goes_on_where_it_stopped(short: Workload, tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    whole = set_target(short, Store(path), trials=1, repeats=2)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(lines[:3]) + "\n")
+    assert set_target(short, Store(path), trials=1, repeats=2) == whole
+    assert path.read_text().splitlines() == lines
+    # A line cut off by a crash counts as not run.
+    path.write_text("\n".join(lines[:3]) + "\n" + lines[3][:20])
+    assert set_target(short, Store(path), trials=1, repeats=2) == whole
+
+
+def test_a_variant_may_take_its_bases_best_settings(short: Workload, tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs.jsonl")
+    base = set_target(short, store, trials=1, repeats=1)
+    variant = set_target(short.replace(name="other"), Store(tmp_path / "other.jsonl"), 1, 2, like=base)
+    assert variant["best_setting"] in [found["setting"] for found in base["by_method"].values()]
+    assert set(variant["by_method"]) == {base["best_method"], "adamw"}
+
+
+def test_the_file_is_small_and_sorted() -> None:
+    text = targets.FILE.read_text(encoding="utf-8")
+    assert text == json.dumps(json.loads(text), indent=1, sort_keys=True) + "\n"
+    assert len(text) < 100_000
