@@ -53,8 +53,9 @@ format: setup ## rewrite the sources in the project's format
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-docs: setup ## write docs/optimizers.md from the optimizers' own data
+docs: setup ## write docs/optimizers.md and docs/workloads.md from their own data
 	$(BIN)/python docs/optimizers_page.py
+	$(BIN)/python docs/workloads_page.py
 
 race: setup ## AdamW in every implementation, step against step, on this machine
 	$(BIN)/python -m benchmarks.adamw_step

@@ -19,6 +19,7 @@ SWITCHES = {
     "FALLLINE_NATIVE": "0 switches the native kernels off",
     "FALLLINE_ISA": "the instruction set of the kernels",
     "FALLLINE_CACHE_DIR": "where compiled rules are kept",
+    "FALLLINE_REAL_DATA": "0 makes workloads use generated data",
     "CXX": "the C++ compiler for your own rules",
     "OMP_NUM_THREADS": "threads of torch and of the kernels",
 }
