@@ -54,9 +54,7 @@ def step(
         ),
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Exactly so many timed steps of each arm.")] = None,
-    seconds: Annotated[
-        float, typer.Option(min=0.0, help="Measuring time per cell, after 18 rounds.")
-    ] = 20.0,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Measuring time per cell, after 18 rounds.")] = 20.0,
     up_to: Annotated[float, typer.Option(metavar="M", help="adan-gpt2: million parameters that are measured.")] = 250.0,
     memory_seconds: Annotated[
         float, typer.Option(help="adan-gpt2: time for measuring memory; the rest is modelled.")
@@ -106,7 +104,7 @@ def step(
         with Results(out, writable=not show) as results:
             if not show:
                 _measure(plan, results, limits, fresh, quiet, memory_seconds)
-            present(plan, results, chosen, limits)
+            present(plan, results, chosen)
     except StoreError as error:
         raise BadInput(str(error)) from error
 

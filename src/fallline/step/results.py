@@ -150,7 +150,7 @@ class Results:
                 )
                 database.executemany(
                     "insert into sample (cell, arm, round, seconds) values (?, ?, ?, ?)",
-                    [(number, arm.name, at, seconds) for at, seconds in enumerate(arm.seconds)],
+                    [(number, arm.name, at * arm.facts.get("every", 1), s) for at, s in enumerate(arm.seconds)],
                 )
 
     def load(self, cells: Sequence[Cell]) -> list[CellRecord]:

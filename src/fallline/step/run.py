@@ -55,6 +55,7 @@ def measure_all(plan: Plan, results: Results, limits: Limits, tell: Callable[[Ce
     left = [cell for cell in plan.cells if cell.key not in done]
     random.Random(limits.seed).shuffle(left)
     threads = torch.get_num_threads()
+    _compile_afresh()
     try:
         for cell in left:
             tell(cell, None)
@@ -63,6 +64,13 @@ def measure_all(plan: Plan, results: Results, limits: Limits, tell: Callable[[Ce
             tell(cell, record)
     finally:
         torch.set_num_threads(threads)
+
+
+def _compile_afresh() -> None:
+    """No compiler's cache of an earlier process: compile times are those of a first use."""
+    import torch._inductor.config
+
+    torch._inductor.config.force_disable_caches = True
 
 
 def measure(cell: Cell, limits: Limits, family: int) -> CellRecord:
@@ -110,11 +118,16 @@ def _time(
         seed=limits.seed,
         sample_seconds=limits.sample_seconds,
         before=CacheFlush(machine.last_level_cache()) if cell.flush else None,
+        thin=() if limits.steps else names,
     )
     arms[PROBE] = ArmRecord(PROBE)
     for name, seconds in samples.seconds.items():
         arms[name].seconds = seconds
-        arms[name].facts |= {"calls": samples.calls[name], "warm_up": samples.warm_up[name]}
+        arms[name].facts |= {
+            "calls": samples.calls[name],
+            "warm_up": samples.warm_up[name],
+            "every": samples.every.get(name, 1),
+        }
     for name, optimizer in optimizers.items():
         arms[name].facts["launches"] = _launches(optimizer)
     facts |= {

@@ -1,0 +1,202 @@
+"""From raw samples to what they say: times, speeds, gates, and a winner or a tie for every cell."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import statistics
+from collections.abc import Sequence
+
+from fallline.measure import gates
+from fallline.measure.stats import ALPHA, Comparison, Estimate, bootstrap_median, compare, holm, paired_ratio
+from fallline.step.plan import PROBE, Cell, Plan
+from fallline.step.results import ArmRecord, CellRecord
+
+
+@dataclasses.dataclass
+class ArmResult:
+    """What is known of one arm in one cell."""
+
+    name: str
+    missing: str | None
+    seconds: Estimate | None = None
+    """Per step."""
+    gb_per_s: Estimate | None = None
+    """Bytes that the step has to move, 1e9 of them per second."""
+    fraction: Estimate | None = None
+    """Of the probe's speed in the same rounds, over as much memory."""
+    launches: int | None = None
+    first_seconds: float | None = None
+    """Its first step in this cell: with compilation, where there is any left to do."""
+    samples: Sequence[float] = ()
+    wrong: list[str] = dataclasses.field(default_factory=list)
+    """What the gates found."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it takes part in comparisons."""
+        return self.seconds is not None and not self.wrong
+
+
+@dataclasses.dataclass
+class CellResult:
+    """One row of a table."""
+
+    record: CellRecord
+    arms: dict[str, ArmResult]
+    comparisons: dict[tuple[str, str], Comparison]
+    corrected: dict[tuple[str, str], float]
+    """p after Holm's correction over the whole table."""
+
+    @property
+    def cell(self) -> Cell:
+        return self.record.cell
+
+    @property
+    def wrong(self) -> list[str]:
+        whole = self.record.facts.get("wrong")
+        found = [f"{arm.name} {text}" for arm in self.arms.values() for text in arm.wrong]
+        return [whole, *found] if whole else found
+
+    @property
+    def fastest(self) -> str | None:
+        able = [arm for arm in self.arms.values() if arm.counts]
+        return min(able, key=lambda arm: statistics.median(arm.samples)).name if len(able) > 1 else None
+
+    @property
+    def tied(self) -> list[str]:
+        """Arms that cannot be told from the fastest."""
+        first = self.fastest
+        if first is None:
+            return []
+        return [name for name in self.arms if name != first and self.p(first, name) > ALPHA]
+
+    @property
+    def winner(self) -> str | None:
+        """The fastest, if it is faster than all others; None for a tie, or where there is nothing to compare."""
+        return self.fastest if not self.tied else None
+
+    def p(self, first: str, second: str) -> float:
+        """Corrected; 0 for an arm that takes no part, which cannot tie."""
+        for pair in ((first, second), (second, first)):
+            if pair in self.corrected:
+                return self.corrected[pair]
+        return 0.0
+
+    def verdict(self) -> str:
+        if self.wrong:
+            return "set aside"
+        if self.fastest is None:
+            return "–"
+        return " = ".join([self.fastest, *self.tied]) if self.tied else self.fastest
+
+
+@dataclasses.dataclass
+class TableResult:
+    title: str
+    arms: list[str]
+    rows: list[CellResult]
+    missing: list[str]
+    """Labels of cells that the file does not hold."""
+
+    @property
+    def decided(self) -> list[CellResult]:
+        """Rows with something to compare that no gate stopped."""
+        return [row for row in self.rows if row.fastest is not None and not row.wrong]
+
+    @property
+    def set_aside(self) -> list[CellResult]:
+        return [row for row in self.rows if row.wrong]
+
+
+def analyse(plan: Plan, records: Sequence[CellRecord]) -> list[TableResult]:
+    """All tables of a plan, from the records that are there."""
+    by_key = {record.cell.key: record for record in records}
+    found = []
+    for title, cells in plan.tables.items():
+        rows = [_row(by_key[cell.key]) for cell in cells if cell.key in by_key]
+        names = list(dict.fromkeys(arm.label for cell in cells for arm in cell.arms))
+        missing = [cell.label for cell in cells if cell.key not in by_key]
+        table = TableResult(title, names, rows, missing)
+        _gate_sizes(table)
+        _compare(table)
+        found.append(table)
+    return found
+
+
+def _row(record: CellRecord) -> CellResult:
+    probe = record.arms.get(PROBE)
+    arms = {arm.label: _arm(record.arms[arm.label], record, probe) for arm in record.cell.arms}
+    return CellResult(record, arms, {}, {})
+
+
+def _arm(arm: ArmRecord, record: CellRecord, probe: ArmRecord | None) -> ArmResult:
+    result = ArmResult(arm.name, arm.missing, launches=arm.facts.get("launches"), samples=arm.seconds)
+    result.first_seconds = arm.facts.get("first_seconds")
+    if not arm.seconds:
+        return result
+    result.seconds = bootstrap_median(arm.seconds)
+    moved = arm.facts["bytes_moved"] / 1e9
+    result.gb_per_s = Estimate(
+        moved / result.seconds.value, moved / result.seconds.high, moved / result.seconds.low, result.seconds.count
+    )
+    beside = _beside(arm, probe)
+    if beside is not None:
+        share = arm.facts["bytes_moved"] / record.facts["probe"]["bytes"]
+        ratio = paired_ratio(beside, arm.seconds)
+        result.fraction = Estimate(ratio.value * share, ratio.low * share, ratio.high * share, ratio.count)
+        result.wrong += [text for text in [gates.above_bandwidth(result.fraction)] if text]
+    result.wrong += [text for text in [gates.warm_up_left_in(arm.seconds, beside)] if text]
+    return result
+
+
+def _beside(arm: ArmRecord, probe: ArmRecord | None) -> list[float] | None:
+    """The probe's samples of the rounds in which the arm was timed."""
+    if probe is None or not probe.seconds:
+        return None
+    step = max(1, arm.facts.get("every", 1) // probe.facts.get("every", 1))
+    chosen = probe.seconds[::step]
+    return chosen if len(chosen) == len(arm.seconds) else None
+
+
+def _gate_sizes(table: TableResult) -> None:
+    """Along every line of the grid, and along the number of elements where there is no grid."""
+    lines: dict[object, list[CellResult]] = {}
+    for row in table.rows:
+        if row.cell.size is None:
+            lines.setdefault("models", []).append(row)
+        else:
+            lines.setdefault(("count", row.cell.tensors), []).append(row)
+            lines.setdefault(("size", row.cell.size), []).append(row)
+    pairs = sum(len(line) - 1 for line in lines.values()) * len(table.arms)
+    for line in lines.values():
+        line.sort(key=lambda row: row.cell.elements)
+        for name in table.arms:
+            able = [row for row in line if row.arms[name].seconds is not None]
+            _gate_line([row.cell.elements for row in able], [row.arms[name] for row in able], max(1, pairs))
+
+
+def _gate_line(work: Sequence[int], arms: Sequence[ArmResult], family: int) -> None:
+    times = [(float(count), arm.samples) for count, arm in zip(work, arms, strict=True)]
+    for at, text in gates.falls_with_size(times, family=family):
+        if text not in arms[at].wrong:
+            arms[at].wrong.append(text)
+    seconds = {count: statistics.median(arm.samples) for count, arm in zip(work, arms, strict=True)}
+    text = gates.changes_nothing("the axis", {count: float(count) for count in work}, seconds)
+    # Tiny tensors may cost the same: only where the memory traffic decides must more of it take longer.
+    if text and work and max(work) >= 1 << 20:
+        for arm in arms:
+            arm.wrong.append(text)
+
+
+def _compare(table: TableResult) -> None:
+    keys: list[tuple[CellResult, tuple[str, str]]] = []
+    for row in table.rows:
+        able = [name for name in table.arms if row.arms[name].counts]
+        for pair in itertools.combinations(able, 2):
+            first, second = (row.arms[name].samples for name in pair)
+            paired = len(first) == len(second)
+            row.comparisons[pair] = compare(first, second, paired=paired, looks=row.record.facts["looks"])
+            keys.append((row, pair))
+    for (row, pair), p in zip(keys, holm([row.comparisons[pair].p for row, pair in keys]), strict=True):
+        row.corrected[pair] = p

@@ -1,0 +1,156 @@
+"""Published claims, each answered from the data: holds here, or does not hold here, with the number."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fallline.step.analyse import CellResult, TableResult
+from fallline.step.presets import ADAM, ADAM_FUSED, CONFIGURATIONS
+from fallline.step.published import ADAM_GRID, winner_counts
+from fallline.step.words import region, wins
+
+MIB = 2**20
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    claim: str
+    holds: bool | None
+    """None: the data cannot say."""
+    number: str
+
+    def text(self) -> str:
+        said = {True: "holds here", False: "does not hold here", None: "cannot be said here"}[self.holds]
+        return f"“{self.claim}”: {said}; {self.number}."
+
+
+def grid_claims(table: TableResult) -> list[Answer]:
+    """Of the text below the published grid."""
+    if not table.decided or not {"compiled", "eager", "fused"} <= set(table.arms):
+        return []
+    won = wins(table)
+    count = len(table.decided)
+    few = [row for row in table.decided if row.cell.tensors <= 2 and (row.cell.size or 0) <= 262144]
+    many = [row for row in table.decided if row.cell.tensors > 16]
+    large = [row for row in table.decided if (row.cell.size or 0) >= 1048576]
+    return [
+        Answer(
+            "compiled is best at 1 × 16384 and good for few, small tensors",
+            _share(few, "compiled") == len(few) if few else None,
+            f"of {len(few)} cells with 1 or 2 tensors up to 262144 elements it wins or ties {_share(few, 'compiled')}; "
+            f"it wins {region(won['compiled'])}",
+        ),
+        Answer(
+            "compiled deteriorates beyond 16 tensors",
+            all(row.winner != "compiled" for row in many) if many else None,
+            f"with 32 tensors it takes {_factors(many, 'compiled')} the time of the fastest",
+        ),
+        Answer(
+            "at 1048576 elements and more compiled is poorer than the loop even with few tensors",
+            _slower(large, "compiled", "eager") == len(large) if large else None,
+            f"it is slower than eager in {_slower(large, 'compiled', 'eager')} of {len(large)} such cells "
+            f"(published: 1 and 2 × 1048576, 1 × 4194304)",
+        ),
+        Answer(
+            "for larger models the versions that are not compiled are better",
+            all(row.winner == "fused" for row in large) if large else None,
+            f"fused wins {sum(row.winner == 'fused' for row in large)} of {len(large)} cells from 1048576 elements up, "
+            f"eager wins {sum(row.winner == 'eager' for row in large)}",
+        ),
+        Answer(
+            "winners: fused 21, compiled 9, loop 0 of 30",
+            _as_published({name: len(rows) for name, rows in won.items()}, count),
+            f"here fused {len(won['fused'])}, compiled {len(won['compiled'])}, eager {len(won['eager'])}, "
+            f"{count - sum(map(len, won.values()))} ties, of {count}",
+        ),
+    ]
+
+
+def _as_published(won: Mapping[str, int], decided: int) -> bool | None:
+    """Unknown only as long as the cells that are missing could make it so."""
+    published = winner_counts(ADAM_GRID)
+    if any(won[name] > count for name, count in published.items()):
+        return False
+    return won == published if decided == len(ADAM_GRID) else None
+
+
+def _share(rows: Sequence[CellResult], name: str) -> int:
+    return sum(row.fastest == name or name in row.tied for row in rows)
+
+
+def _slower(rows: Sequence[CellResult], name: str, other: str) -> int:
+    return sum(
+        statistics.median(row.arms[name].samples) > statistics.median(row.arms[other].samples)
+        and row.p(name, other) <= 0.02
+        for row in rows
+        if row.arms[name].counts and row.arms[other].counts
+    )
+
+
+def _factors(rows: Sequence[CellResult], name: str) -> str:
+    found = []
+    for row in rows:
+        able = {arm.name: statistics.median(arm.samples) for arm in row.arms.values() if arm.counts}
+        if name in able:
+            found.append(able[name] / min(able.values()))
+    return f"{min(found):.2g} to {max(found):.2g} times" if found else "an unknown multiple of"
+
+
+def adan_claims(table: TableResult, memory: Mapping[str, Mapping[str, Any]]) -> list[Answer]:
+    """Of the conclusion of the page of Adan's fused kernels."""
+    return [*_memory_claims(memory), *_time_claims(table)]
+
+
+def _memory_claims(memory: Mapping[str, Mapping[str, Any]]) -> list[Answer]:
+    true, seed_like, per_million = [], [], []
+    for config in CONFIGURATIONS:
+        adam, adan = (memory.get(f"modelled {config.name} {name}") for name in ("Adam", "FusedAdan"))
+        if adam is None or adan is None:
+            return []
+        true.append(100 * (adan["true"] / adam["true"] - 1))
+        seed_like.append(100 * (adan["seed_like"] / adam["seed_like"] - 1))
+        per_million.append((adan["true"] - adam["true"]) / MIB / (config.parameters / 1e6))
+    none = sum(delta <= 0.03 for delta in true)
+    none_seed = sum(delta <= 0.03 for delta in seed_like)
+    return [
+        Answer(
+            "the extra memory does not grow linearly with the model",
+            not max(per_million) < 1.05 * min(per_million),
+            f"with states resident it is {min(per_million):.2f} to {max(per_million):.2f} MiB per million parameters "
+            f"in all {len(true)} configurations: two more float32 states",
+        ),
+        Answer(
+            "in most cases there is no additional memory",
+            none > len(true) / 2,
+            f"with states resident {none} of {len(true)} configurations have none; taken as the page took it, "
+            f"{none_seed} of {len(true)}",
+        ),
+        Answer(
+            "the additional memory does not exceed 15 %",
+            max(true) <= 15,
+            f"with states resident up to {max(true):.1f} %; taken as the page took it, up to {max(seed_like):.1f} %",
+        ),
+    ]
+
+
+def _time_claims(table: TableResult) -> list[Answer]:
+    found = []
+    for base, what in ((ADAM, "torch's default Adam"), (ADAM_FUSED, "Adam as fused as Adan")):
+        percent = []
+        for row in table.decided:
+            if row.arms[base].counts and row.arms["fused multi"].counts:
+                percent.append(
+                    100 * statistics.median(row.arms["fused multi"].samples) / statistics.median(row.arms[base].samples)
+                )
+        if percent:
+            found.append(
+                Answer(
+                    f"FusedAdan takes only 80 % of Adam's time, against {what}",
+                    max(percent) <= 80,
+                    f"{min(percent):.0f} to {max(percent):.0f} % in {len(percent)} measured shapes",
+                )
+            )
+    return found

@@ -1,0 +1,182 @@
+"""Tables as plain text cells, for the terminal, Markdown and CSV alike."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fallline.measure.stats import Estimate
+from fallline.step.analyse import ArmResult, CellResult, TableResult
+from fallline.step.published import GRID_NAMES
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SUSPECT = " !"
+"""Marks a number that a gate does not believe."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: int = 1
+    """How many columns are text, from the left; the others are numbers."""
+
+    def show(self, console: Console) -> None:
+        from rich.table import Table as Rich
+
+        console.print(self.title, style="bold")
+        shown = Rich(box=None, pad_edge=False)
+        for index, name in enumerate(self.header):
+            shown.add_column(name, justify="left" if index < self.left else "right", no_wrap=index > 0)
+        for row in self.rows:
+            shown.add_row(*row)
+        console.print(shown)
+        console.print()
+
+    def markdown(self) -> str:
+        rule = [":--" if index < self.left else "--:" for index in range(len(self.header))]
+        lines = [self.header, rule, *self.rows]
+        return f"#### {self.title}\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def times(table: TableResult, exact: bool = False) -> Table:
+    """Milliseconds per step and the winner; ``exact`` shows four decimals in the published layout."""
+    grid = _is_grid(table)
+    header = ["tensors", "size"] if grid else ["shapes", "M parameters"]
+    if exact and grid:
+        header = ["Parameters", "Parameter Size"]
+        header += [f"`{GRID_NAMES.get(name, name)}` (ms/iter)" for name in table.arms]
+        rows = [[*_place(row, grid), *(_four(row.arms[name]) for name in table.arms)] for row in table.rows]
+        return Table(f"{table.title}: ms per step", header, rows, 0)
+    header += [*table.arms, "winner"]
+    rows = [
+        [*_place(row, grid), *(milliseconds(row.arms[name]) for name in table.arms), row.verdict()]
+        for row in table.rows
+    ]
+    return Table(f"{table.title}: ms per step", header, rows, 0 if grid else 1)
+
+
+def speeds(table: TableResult) -> Table:
+    """GB/s and the fraction of the limit."""
+    grid = _is_grid(table)
+    header = ["tensors", "size"] if grid else ["shapes", "M parameters"]
+    header += [*table.arms, "limit GB/s"]
+    rows = [[*_place(row, grid), *(_speed(row.arms[name]) for name in table.arms), _limit(row)] for row in table.rows]
+    return Table(f"{table.title}: GB/s (fraction of the limit)", header, rows, 0 if grid else 1)
+
+
+def _is_grid(table: TableResult) -> bool:
+    return all(row.cell.size is not None for row in table.rows)
+
+
+def _place(row: CellResult, grid: bool) -> list[str]:
+    if grid:
+        return [str(row.cell.tensors), str(row.cell.size)]
+    return [row.cell.label, f"{row.cell.elements / 1e6:.1f}"]
+
+
+def scaled(estimate: Estimate, factor: float) -> Estimate:
+    return Estimate(estimate.value * factor, estimate.low * factor, estimate.high * factor, estimate.count)
+
+
+def milliseconds(arm: ArmResult) -> str:
+    if arm.seconds is None:
+        return "–"
+    return scaled(arm.seconds, 1e3).short() + (SUSPECT if arm.wrong else "")
+
+
+def _four(arm: ArmResult) -> str:
+    if arm.seconds is None:
+        return "–"
+    return f"{arm.seconds.value * 1e3:.4f}" + (SUSPECT if arm.wrong else "")
+
+
+def _speed(arm: ArmResult) -> str:
+    if arm.gb_per_s is None:
+        return "–"
+    share = f" ({arm.fraction.value:.2f})" if arm.fraction else ""
+    return arm.gb_per_s.short() + share + (SUSPECT if arm.wrong else "")
+
+
+def _limit(row: CellResult) -> str:
+    for arm in row.arms.values():
+        if arm.gb_per_s and arm.fraction:
+            return f"{arm.gb_per_s.value / arm.fraction.value:.3g}"
+    return "–"
+
+
+CSV_FIELDS = (
+    "table", "label", "tensors", "size", "parameters", "threads", "flush", "dtype", "arm", "ms", "ms_low", "ms_high",
+    "samples", "gb_per_s", "fraction_of_limit", "launches", "first_step_ms", "winner", "tied", "suspect", "missing",
+    "record",
+)  # fmt: skip
+
+
+def as_csv(tables: Sequence[TableResult]) -> str:
+    """One line per cell and arm."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, CSV_FIELDS, lineterminator="\n")
+    writer.writeheader()
+    for table in tables:
+        for row in table.rows:
+            for arm in row.arms.values():
+                writer.writerow(_csv_line(table, row, arm))
+    return text.getvalue()
+
+
+def _csv_line(table: TableResult, row: CellResult, arm: ArmResult) -> dict[str, Any]:
+    cell = row.cell
+    seconds = arm.seconds
+    return {
+        "table": table.title,
+        "label": cell.label,
+        "tensors": cell.tensors,
+        "size": cell.size,
+        "parameters": cell.elements,
+        "threads": cell.threads,
+        "flush": cell.flush,
+        "dtype": cell.dtype,
+        "arm": arm.name,
+        "ms": seconds and seconds.value * 1e3,
+        "ms_low": seconds and seconds.low * 1e3,
+        "ms_high": seconds and seconds.high * 1e3,
+        "samples": len(arm.samples),
+        "gb_per_s": arm.gb_per_s and arm.gb_per_s.value,
+        "fraction_of_limit": arm.fraction and arm.fraction.value,
+        "launches": arm.launches,
+        "first_step_ms": arm.first_seconds and arm.first_seconds * 1e3,
+        "winner": row.winner,
+        "tied": " ".join(row.tied),
+        "suspect": "; ".join(arm.wrong),
+        "missing": arm.missing,
+        "record": cell.key,
+    }
+
+
+def as_data(table: TableResult) -> dict[str, Any]:
+    """For JSON: every number with the record it came from."""
+    rows = []
+    for row in table.rows:
+        lines = [_csv_line(table, row, arm) for arm in row.arms.values()]
+        shared = ("label", "tensors", "size", "parameters", "threads", "flush", "dtype", "winner")
+        rows.append(
+            {
+                **{name: lines[0][name] for name in shared},
+                "tied": row.tied,
+                "wrong": row.wrong,
+                "rounds": row.record.facts.get("rounds"),
+                "stopped": row.record.facts.get("stopped"),
+                "record": {"key": row.cell.key, "run": row.record.run, "measured": row.record.measured},
+                "arms": {
+                    line["arm"]: {k: v for k, v in line.items() if k not in (*shared, "table", "arm", "tied", "record")}
+                    for line in lines
+                },
+            }
+        )
+    return {"title": table.title, "arms": table.arms, "missing": table.missing, "rows": rows}

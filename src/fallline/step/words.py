@@ -1,0 +1,136 @@
+"""Sentences about tables, computed from them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+
+from fallline.step.analyse import CellResult, TableResult
+
+SIZES = (
+    ("up to 1 M parameters", 0, 1e6),
+    ("1 to 10 M parameters", 1e6, 1e7),
+    ("10 to 100 M parameters", 1e7, 1e8),
+    ("more than 100 M parameters", 1e8, float("inf")),
+)
+
+
+def wins(table: TableResult) -> dict[str, list[CellResult]]:
+    """Implementation → the cells it wins."""
+    return {name: [row for row in table.decided if row.winner == name] for name in table.arms}
+
+
+def ties(table: TableResult) -> list[CellResult]:
+    return [row for row in table.decided if row.tied]
+
+
+def who_wins(table: TableResult) -> str:
+    """``compiled wins nowhere; fused wins 28 of 30 cells; 2 ties (1 × 16384: compiled = fused)``."""
+    count = len(table.decided)
+    parts = []
+    for name, rows in wins(table).items():
+        if not any(row.arms[name].counts for row in table.decided):
+            continue
+        won = "nowhere" if not rows else f"{len(rows)} of {count} cells" if count > 1 else "the only cell"
+        parts.append(f"{name} wins {won}")
+    tied = ties(table)
+    if tied:
+        listed = "; ".join(f"{row.cell.label}: {row.verdict()}" for row in tied[:6])
+        more = f"; and {len(tied) - 6} more" if len(tied) > 6 else ""
+        parts.append(f"{len(tied)} {'tie' if len(tied) == 1 else 'ties'} ({listed}{more})")
+    else:
+        parts.append("no ties")
+    if table.set_aside:
+        parts.append(f"{len(table.set_aside)} set aside by a gate")
+    return "; ".join(parts) + "."
+
+
+def region(rows: Sequence[CellResult]) -> str:
+    """Where cells of a grid lie: ``1–4 tensors of 16384–65536 elements``, or their list."""
+    if not rows:
+        return "nowhere"
+    if any(row.cell.size is None for row in rows):
+        return ", ".join(row.cell.label for row in rows)
+    parts = []
+    by_size: dict[int, list[int]] = {}
+    for row in rows:
+        by_size.setdefault(row.cell.size or 0, []).append(row.cell.tensors)
+    # Sizes with the same counts are told together.
+    together: dict[tuple[int, ...], list[int]] = {}
+    for size, counts in sorted(by_size.items()):
+        together.setdefault(tuple(sorted(counts)), []).append(size)
+    for counts, sizes in together.items():
+        noun = "tensor" if counts == (1,) else "tensors"
+        parts.append(f"{_listed(counts)} {noun} of {_listed(sizes)}")
+    return "; ".join(parts)
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def good_and_poor(table: TableResult, name: str) -> list[str]:
+    """Where an implementation is fastest or ties, and where it is the slowest."""
+    good = [row for row in table.decided if row.winner == name or (row.tied and name in (row.fastest, *row.tied))]
+    poor = [row for row in table.decided if row.arms[name].counts and _slowest(row) == name]
+    return [f"{name} is fastest or tied: {region(good)}.", f"{name} is the slowest: {region(poor)}."]
+
+
+def _slowest(row: CellResult) -> str:
+    able = [arm for arm in row.arms.values() if arm.counts]
+    return max(able, key=lambda arm: statistics.median(arm.samples)).name
+
+
+def recommendations(tables: Iterable[TableResult]) -> list[str]:
+    """One sentence per model size: the implementation whose worst cell is nearest to the fastest one's time."""
+    rows = [row for table in tables for row in table.decided]
+    found = []
+    for words, least, most in SIZES:
+        here = [row for row in rows if least <= row.cell.elements < most]
+        if here:
+            found.append(_recommend(words, here))
+    return found
+
+
+def _recommend(words: str, rows: Sequence[CellResult]) -> str:
+    names = [name for name in rows[0].arms if all(name in row.arms and row.arms[name].counts for row in rows)]
+    if not names:
+        return f"For {words}: no implementation was measured in all of {len(rows)} cells."
+    worst = {name: max(rows, key=lambda row: _behind(row, name)) for name in names}
+    best = min(names, key=lambda name: _behind(worst[name], name))
+    first = sum(row.fastest == best or best in row.tied for row in rows)
+    text = f"For {words} take {best}: fastest or tied in {first} of {len(rows)} cells"
+    row = worst[best]
+    behind = _behind(row, best)
+    if first == len(rows) or row.fastest is None or row.fastest == best:
+        return text + "."
+    mine, other = row.arms[best].seconds, row.arms[row.fastest].seconds
+    assert mine is not None and other is not None
+    return (
+        f"{text}, at worst {behind:.2f}× the time of {row.fastest} "
+        f"({_ms(mine.value)} against {_ms(other.value)} ms on {row.cell.label})."
+    )
+
+
+def _behind(row: CellResult, name: str) -> float:
+    able = [statistics.median(arm.samples) for arm in row.arms.values() if arm.counts]
+    return statistics.median(row.arms[name].samples) / min(able)
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g}"
+
+
+def compile_times(tables: Iterable[TableResult], compiles: Sequence[str]) -> list[str]:
+    """The first steps of implementations that compile, apart from all other times."""
+    found: dict[str, list[float]] = {}
+    for table in tables:
+        for row in table.rows:
+            for name, arm in row.arms.items():
+                if name in compiles and arm.first_seconds is not None and arm.seconds is not None:
+                    found.setdefault(name, []).append(max(0.0, arm.first_seconds - arm.seconds.value))
+    return [
+        f"{name}: compiling took {sum(one for one in seconds if one > 0.5):.1f} s in all, in "
+        f"{sum(one > 0.5 for one in seconds)} of {len(seconds)} cells; never part of the times above."
+        for name, seconds in found.items()
+    ]

@@ -1,0 +1,141 @@
+"""Winners, ties and sentences follow from samples; what a gate stops is no result."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from fallline.step.analyse import analyse
+from fallline.step.claims import grid_claims
+from fallline.step.plan import Cell
+from fallline.step.published import ADAM_GRID, winner_counts
+from fallline.step.results import ArmRecord
+from fallline.step.words import compile_times, good_and_poor, recommendations, region, who_wins
+from tests.step.records import plan_of, record, records, slower_than_the_probe
+
+CLEAR = {"compiled": 3.0, "eager": 6.0, "fused": 1.1}
+
+
+def test_clear_winner_everywhere() -> None:
+    plan = plan_of([1, 4], [65536, 1048576])
+    (table,) = analyse(plan, records(plan, slower_than_the_probe(CLEAR)))
+    assert [row.winner for row in table.rows] == ["fused"] * 4
+    assert who_wins(table) == "compiled wins nowhere; eager wins nowhere; fused wins 4 of 4 cells; no ties."
+    row = table.rows[0].arms["fused"]
+    assert row.fraction is not None and row.fraction.value == pytest.approx(1 / 1.1, rel=0.05)
+    assert row.gb_per_s is not None and row.gb_per_s.value == pytest.approx(40 / 1.1, rel=0.05)
+
+
+def test_ties_are_named() -> None:
+    plan = plan_of([1, 4], [65536])
+    factors = {**CLEAR, "compiled": 1.101}
+    (table,) = analyse(plan, records(plan, slower_than_the_probe(factors)))
+    assert all(row.winner is None and set(row.verdict().split(" = ")) == {"compiled", "fused"} for row in table.rows)
+    assert "2 ties (1 × 65536: " in who_wins(table)
+
+
+def test_correction_counts_all_comparisons_of_the_table() -> None:
+    """What would be a verdict alone is a tie in a table of 90 comparisons."""
+    seconds = {"compiled": 1.062 * 9e-4, "eager": 9e-3, "fused": 9e-4}
+    small, large = plan_of([1], [1048576]), plan_of([1, 2, 4, 8, 16, 32], [16384, 65536, 262144, 1048576, 4194304])
+    alone = analyse(small, [record(small.cells[0], seconds, noise=0.042)])[0].rows[0]
+    rest = [record(c, {n: s * c.elements / 1048576 for n, s in seconds.items()}, noise=0.042) for c in large.cells]
+    among = next(row for row in analyse(large, rest)[0].rows if row.cell.label == "1 × 1048576")
+    assert among.corrected["compiled", "fused"] > alone.corrected["compiled", "fused"]
+    assert alone.comparisons["compiled", "fused"].p == pytest.approx(among.comparisons["compiled", "fused"].p)
+
+
+def test_regions_in_words() -> None:
+    plan = plan_of([1, 2, 4], [16384, 65536])
+
+    def seconds(cell: Cell, name: str) -> float:
+        compiled_first = cell.tensors <= 2 and cell.size == 16384
+        factor = {"compiled": 1.1 if compiled_first else 8.0, "eager": 6.0, "fused": 2.0}[name]
+        return factor * 36.0 * cell.elements / 40e9
+
+    (table,) = analyse(plan, records(plan, seconds))
+    assert good_and_poor(table, "compiled")[0] == "compiled is fastest or tied: 1, 2 tensors of 16384."
+    poor = [row for row in table.rows if row.winner == "fused"]
+    assert region(poor) == "4 tensors of 16384; 1, 2, 4 tensors of 65536"
+    assert region([]) == "nowhere"
+
+
+def test_recommendation_names_the_size_and_the_price() -> None:
+    plan = plan_of([1, 4], [65536, 1048576])
+
+    def seconds(cell: Cell, name: str) -> float:
+        factor = {"compiled": 1.5, "eager": 6.0, "fused": 2.0 if cell.tensors == 1 and cell.size == 65536 else 1.1}[
+            name
+        ]
+        return factor * 36.0 * cell.elements / 40e9
+
+    found = recommendations(analyse(plan, records(plan, seconds)))
+    assert found[0].startswith("For up to 1 M parameters take fused: fastest or tied in 1 of 2 cells, at worst 1.3")
+    assert "ms on 1 × 65536" in found[0]
+    assert found[1] == "For 1 to 10 M parameters take fused: fastest or tied in 2 of 2 cells."
+
+
+def test_too_fast_to_be_true_is_set_aside() -> None:
+    plan = plan_of([1], [1048576, 4194304])
+    (table,) = analyse(plan, records(plan, slower_than_the_probe({**CLEAR, "fused": 0.5})))
+    assert table.decided == []
+    assert "2 set aside by a gate" in who_wins(table)
+    assert "what the probe does" in table.rows[0].wrong[0]
+
+
+def test_time_that_falls_with_size_is_set_aside() -> None:
+    plan = plan_of([1], [65536, 1048576])
+    found = records(plan, slower_than_the_probe(CLEAR))
+    slow = record(plan.cells[0], {"compiled": 0.1, "eager": 0.001, "fused": 0.0001})
+    (table,) = analyse(plan, [slow, found[1]])
+    assert [bool(row.wrong) for row in table.rows] == [False, True]
+    assert "takes 0.0" in table.rows[1].arms["compiled"].wrong[0]
+
+
+def test_size_that_is_ignored_is_set_aside() -> None:
+    """As in the first version of the published table: every size took the same time."""
+    plan = plan_of([1], [65536, 1048576, 4194304])
+    (table,) = analyse(plan, records(plan, lambda cell, name: 0.02 * CLEAR[name]))
+    assert table.decided == []
+    assert any("the time not at all" in text for text in table.rows[0].wrong)
+
+
+def test_nan_found_in_the_run_sets_the_cell_aside() -> None:
+    plan = plan_of([1, 2], [65536])
+    found = records(plan, slower_than_the_probe(CLEAR))
+    found[0].facts["wrong"] = "exp_avg_sq 0 contains NaN or infinity"
+    (table,) = analyse(plan, found)
+    assert [row.cell.tensors for row in table.decided] == [2]
+
+
+def test_missing_arm_and_missing_cell() -> None:
+    plan = plan_of([1, 2], [65536])
+    found = records(plan, slower_than_the_probe(CLEAR))[:1]
+    found[0].arms["compiled"] = ArmRecord("compiled", "not installed", [], {})
+    (table,) = analyse(plan, found)
+    assert table.missing == ["2 × 65536"]
+    assert table.rows[0].winner == "fused" and table.rows[0].arms["compiled"].missing == "not installed"
+
+
+def test_compile_time_is_told_apart() -> None:
+    plan = plan_of([1, 2], [65536])
+    found = records(plan, slower_than_the_probe(CLEAR))
+    found[1].arms["compiled"].facts["first_seconds"] = 8.0
+    text = compile_times(analyse(plan, found), ["compiled"])
+    assert text == ["compiled: compiling took 8.0 s in all, in 1 of 2 cells; never part of the times above."]
+
+
+def test_claims_of_the_published_text_are_answered_from_its_own_table() -> None:
+    """Fed with the published numbers, the claims that its own table denies are denied."""
+    assert winner_counts(ADAM_GRID) == {"compiled": 9, "eager": 0, "fused": 21}
+    plan = plan_of([1, 2, 4, 8, 16, 32], [16384, 65536, 262144, 1048576, 4194304])
+    given = [
+        record(cell, {n: ms / 1e3 for n, ms in ADAM_GRID[cell.tensors, cell.size or 0].items()}, noise=1e-4, probe=1e-9)
+        for cell in plan.cells
+    ]
+    (table,) = analyse(plan, given)
+    falling = [row.cell.label for row in table.set_aside]
+    assert "32 × 1048576" in falling and "1 × 65536" in falling  # the warm-up of the first rows, the thread switch
+    answers = grid_claims(dataclasses.replace(table, rows=table.decided))
+    assert answers[-1].holds is None and "of" in answers[-1].number

@@ -1,0 +1,123 @@
+"""All implementations of an optimizer take the same inputs and agree; one that cannot be had says why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from fallline.step.implementations import Missing, build, hyperparameters, named
+from fallline.step.launches import count_launches
+from fallline.step.plan import arms_of, grid
+from fallline.step.results import ArmRecord
+from fallline.step.run import build_arms, tensors
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+SHAPES = [(7,), (33, 5), (1000,)]
+
+
+def trained(name: str, optimizer: str, options: dict[str, Any], steps: int = 5) -> dict[str, Any]:
+    generator = torch.Generator().manual_seed(3)
+    params = [torch.nn.Parameter(torch.randn(shape, generator=generator)) for shape in SHAPES]
+    made = build(name, optimizer, params, options)
+    for _ in range(steps):
+        for param in params:
+            param.grad = torch.randn(param.shape, generator=generator)
+        made.step()
+    states = {
+        (index, key): value
+        for index, param in enumerate(params)
+        for key, value in made.state[param].items()
+        if isinstance(value, torch.Tensor) and value.shape == param.shape
+    }
+    return {"params": params, "states": states}
+
+
+def assert_agree(names: Sequence[str], optimizer: str, options: dict[str, Any], keys: set[str]) -> None:
+    first = trained(names[0], optimizer, options)
+    assert {key for _, key in first["states"]} == keys
+    for name in names[1:]:
+        other = trained(name, optimizer, options)
+        for mine, theirs in zip(first["params"], other["params"], strict=True):
+            torch.testing.assert_close(theirs, mine, rtol=1e-5, atol=1e-6)
+        for place, value in first["states"].items():
+            torch.testing.assert_close(other["states"][place], value, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("amsgrad", [True, False])
+def test_adam_in_three_implementations_and_torchs(amsgrad: bool) -> None:
+    keys = {"exp_avg", "exp_avg_sq"} | ({"max_exp_avg_sq"} if amsgrad else set())
+    options = {"amsgrad": amsgrad, "lr": 1e-3}
+    assert_agree(["eager", "compiled", "fused", "torch-loop", "torch-fused"], "adam", options, keys)
+
+
+def test_adan_in_its_four_variants() -> None:
+    keys = {"exp_avg", "exp_avg_sq", "exp_avg_diff", "neg_pre_grad"}
+    assert_agree(["eager", "foreach", "fused-loop", "fused"], "adan", {"lr": 1e-3}, keys)
+
+
+def test_kernel_starts_per_variant() -> None:
+    params = [torch.nn.Parameter(torch.randn(50)) for _ in range(6)]
+    starts = {}
+    for name in ("eager", "foreach", "fused-loop", "fused"):
+        made = build(name, "adan", params, {})
+        for param in params:
+            param.grad = torch.randn(50)
+        made.step()
+        starts[name] = count_launches(made)
+    assert starts["fused"] == 1
+    assert starts["fused-loop"] == len(params)
+    assert starts["eager"] > 10 * len(params) and starts["foreach"] > 10
+
+
+def test_arms_share_parameters_gradients_and_states() -> None:
+    (cell,) = grid([3], [100], arms_of("adam", ["eager", "fused", "torch-fused"], {}, "float32"))
+    params = tensors(cell, 0)
+    made = build_arms(cell, params, {arm.label: ArmRecord(arm.label) for arm in cell.arms})
+    for param in params:
+        for key in ("exp_avg", "exp_avg_sq"):
+            assert len({optimizer.state[param][key].data_ptr() for optimizer in made.values()}) == 1
+        assert param.grad is not None
+    before = params[0].detach().clone()
+    made["fused"].step()  # the shared states must still be those that the kernels use
+    assert not torch.equal(before, params[0])
+
+
+def test_same_hyperparameters_for_all() -> None:
+    mine = build("fused", "adamw", [torch.nn.Parameter(torch.ones(3))], {}).param_groups[0]
+    theirs = build("torch-fused", "adamw", [torch.nn.Parameter(torch.ones(3))], {}).param_groups[0]
+    assert all(mine[name] == theirs[name] for name in ("lr", "betas", "eps", "weight_decay", "amsgrad"))
+    with pytest.raises(ValueError, match="adamw has no option 'momentum'"):
+        hyperparameters("adamw", {"momentum": 0.9})
+
+
+@pytest.mark.parametrize(
+    ("name", "optimizer", "options", "said"),
+    [
+        ("torch-fused", "adan", {}, "torch.optim has no adan"),
+        ("torchao", "lion", {}, "torchao has no lion|not installed"),
+        ("torch-foreach", "sgd", {"nesterov": True, "momentum": 0.9}, None),
+        ("deepspeed", "adam", {"amsgrad": True}, "no amsgrad|not installed"),
+    ],
+)
+def test_what_cannot_be_had_says_why(name: str, optimizer: str, options: dict[str, Any], said: str | None) -> None:
+    params = [torch.nn.Parameter(torch.ones(3))]
+    if said is None:
+        assert build(name, optimizer, params, options) is not None
+        return
+    with pytest.raises(Missing, match=said):
+        build(name, optimizer, params, options)
+
+
+def test_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "bitsandbytes.optim", None)
+    with pytest.raises(Missing, match="not installed"):
+        build("bitsandbytes", "adamw", [torch.nn.Parameter(torch.ones(3))], {})
+
+
+def test_unknown_implementation_lists_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"no implementation 'magic'; there are eager, foreach"):
+        named("magic")
+    assert named("torch").name == "torch-fused"
