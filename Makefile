@@ -8,7 +8,7 @@ NATIVE := $(shell find src/fallline/native -name '*.cpp' -o -name '*.h' 2>/dev/n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-authors lint format docs race bench quality peers clean
+.PHONY: help setup test test-authors lint format docs race bench statistics quality peers clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -63,6 +63,9 @@ race: setup ## AdamW in every implementation, step against step, on this machine
 # DeepSpeed compiles its kernel at first use and looks for ninja on the path.
 bench: setup peers ## all benchmarks, against the other packages; writes docs/benchmarks.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m benchmarks --build
+
+statistics: setup ## how often the verdicts of `fallline step` are right, with real arms on this machine
+	$(BIN)/python -m benchmarks.step_statistics
 
 quality: setup peers ## what low-bit states do to updates and to training; goes on where it was stopped
 	$(BIN)/python -m benchmarks.quantization_error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 # Operations that only describe memory, or read one number.
@@ -17,6 +18,8 @@ _NO_KERNEL = frozenset(
 
 def count_launches(optimizer: Any) -> int:
     """Of one step, which is taken."""
+    # The profiler reports its own start and end on stderr otherwise.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "9")
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU]) as profiled:

@@ -1,0 +1,67 @@
+"""What is modelled is what is measured, and the two published figures differ as they must."""
+
+from __future__ import annotations
+
+import torch
+
+from fallline.measure.memory import LiveBytes, peak_resident, reset_peak_resident, resident, state_bytes
+from fallline.step.gpt2 import Gpt2
+from fallline.step.memory import measured, peaks
+
+SMALL = Gpt2(2, 2, 64, 300, 64)
+
+
+def test_live_bytes_follow_what_is_held() -> None:
+    with LiveBytes() as live:
+        a = torch.ones(1000)
+        b = a.view(10, 100)  # no memory of its own
+        assert live.now == 4000
+        c = (b + 1) * 2
+        assert (live.now, live.peak) == (8000, 12000)
+        del c
+        assert live.now == 4000
+    assert b.shape == (10, 100)
+
+
+def test_process_figures() -> None:
+    now = resident()
+    assert now is not None and now > 10_000_000
+    if reset_peak_resident():
+        held = torch.ones(25_000_000)
+        peak = peak_resident()
+        assert peak is not None and peak - now > 80_000_000
+        del held
+
+
+def test_model_equals_measurement() -> None:
+    for optimizer, implementation in (("adam", "torch-loop"), ("adan", "fused"), ("adan", "foreach")):
+        model = peaks(SMALL, optimizer, implementation)
+        real = peaks(SMALL, optimizer, implementation, device="cpu")
+        assert abs(model.true - real.true) <= 0.01 * real.true
+        assert abs(model.seed_like - real.seed_like) <= 0.01 * real.seed_like
+        assert abs(model.states - real.states) <= 0.01 * real.states + 1000
+
+
+def test_true_peak_has_the_states_and_the_published_way_has_not() -> None:
+    adam, adan = peaks(SMALL, "adam", "torch-loop"), peaks(SMALL, "adan", "fused")
+    parameters = SMALL.parameters
+    assert abs((adan.true - adam.true) - 8 * parameters) < 0.02 * 8 * parameters
+    assert adan.seed_like - adam.seed_like < 0.1 * 8 * parameters
+    assert adam.true - adam.seed_like > 7 * parameters
+
+
+def test_measured_in_a_process_of_its_own() -> None:
+    found = measured(SMALL, "adan", "fused", threads=1)
+    assert found.resident is not None and found.resident > found.true
+    assert abs(found.true - peaks(SMALL, "adan", "fused").true) <= 0.01 * found.true
+
+
+def test_state_bytes_count_shared_memory_once() -> None:
+    params = [torch.nn.Parameter(torch.ones(100)) for _ in range(2)]
+    optimizer = torch.optim.Adam(params)
+    for param in params:
+        param.grad = torch.ones(100)
+    optimizer.step()
+    alone = state_bytes(optimizer)
+    optimizer.state[params[0]]["exp_avg"] = optimizer.state[params[1]]["exp_avg"]
+    assert alone - state_bytes(optimizer) == 400

@@ -1,0 +1,193 @@
+"""Cells are measured once each, whatever happens in between, and the flush is not in the time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from fallline.measure import clock, machine
+from fallline.measure.clock import CacheFlush, seconds_of
+from fallline.measure.interleave import EVERY, for_rounds, interleave
+from fallline.step.plan import (
+    PROBE,
+    Cell,
+    Conditions,
+    DoesNotFit,
+    Plan,
+    arms_of,
+    check_memory,
+    expand,
+    grid,
+)
+from fallline.step.presets import CONFIGURATIONS, adam_grid, adan_gpt2
+from fallline.step.results import Results
+from fallline.step.run import Limits, measure, measure_all
+from fallline.step.temporaries import step_temporaries
+
+FAST = Limits(steps=2, sample_seconds=0.0)
+
+
+def small_plan(names: list[str] | None = None) -> Plan:
+    arms = arms_of("adam", names or ["eager", "fused"], {}, "float32")
+    return Plan("own", tuple(expand(grid([1, 2], [64, 256], arms), Conditions(threads=(1,), flush=False), "adam")))
+
+
+def test_every_sample_is_in_the_file_before_anything_is_shown(tmp_path: Path) -> None:
+    plan = small_plan()
+    with Results(tmp_path / "r.sqlite") as results:
+        results.begin({})
+        measure_all(plan, results, FAST, lambda *_: None)
+        found = results.load(plan.cells)
+        assert results.done(plan.cells) == {cell.key for cell in plan.cells}
+    assert [record.cell for record in found] == list(plan.cells)
+    for record in found:
+        assert set(record.arms) == {"eager", "fused", PROBE}
+        assert all(len(arm.seconds) == 2 and min(arm.seconds) > 0 for arm in record.arms.values())
+        assert record.facts["wrong"] is None and record.facts["pinning"]["processors"]
+
+
+def test_nothing_is_measured_twice(tmp_path: Path) -> None:
+    plan, measured = small_plan(), []
+    with Results(tmp_path / "r.sqlite") as results:
+        results.begin({})
+        for _ in range(2):
+            measure_all(plan, results, FAST, lambda cell, record: measured.append(cell.label) if record else None)
+    assert sorted(measured) == sorted(cell.label for cell in plan.cells)
+
+
+def test_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    out = tmp_path / "r.sqlite"
+    command = [sys.executable, "-m", "fallline", "step", "--optimizer", "adam", "--impl", "eager,fused", "--tensors"]
+    command += ["1,2,3", "--sizes", "100,200,400", "--no-flush", "--threads", "1", "--steps", "3", "--out", str(out)]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert running.stderr is not None
+    for line in running.stderr:
+        if line.startswith("[3/9]"):
+            os.kill(running.pid, signal.SIGKILL)
+            break
+    running.wait()
+    assert running.returncode == -signal.SIGKILL
+    with sqlite3.connect(out) as database:
+        before = dict(database.execute("select key, measured || id from cell"))
+    assert 3 <= len(before) < 9
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert f"{len(before)} of 9 cells are in" in ended.stderr
+    with sqlite3.connect(out) as database:
+        after = dict(database.execute("select key, measured || id from cell"))
+        samples = database.execute("select count(*) from sample").fetchone()[0]
+        runs = database.execute("select count(*) from run").fetchone()[0]
+    assert len(after) == 9 and before.items() <= after.items()
+    assert samples == 9 * 3 * 3  # cells, arms with the probe, steps
+    assert runs == 2
+
+
+def test_flush_is_outside_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+
+    def taking(seconds: float) -> None:
+        now[0] += seconds
+
+    samples = interleave({"a": lambda: taking(1.0)}, for_rounds(4), before=lambda: taking(100.0))
+    assert samples.seconds["a"] == [1.0] * 4
+    assert samples.calls["a"] == 1
+
+
+def test_flush_covers_twice_the_last_level() -> None:
+    flush = CacheFlush(1 << 20)
+    assert flush.bytes == 2 << 20
+    flush()
+    assert machine.last_level_cache() >= 1 << 18
+
+
+def test_clock_waits_before_and_after() -> None:
+    log: list[str] = []
+    seconds_of(lambda: log.append("work"), 2, lambda: log.append("wait"))
+    assert log == ["wait", "work", "work", "wait"]
+    assert clock.wait_for("cpu") is clock.nothing_to_wait_for
+
+
+def test_arms_far_behind_are_timed_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+
+    def taking(seconds: float) -> None:
+        now[0] += seconds
+
+    arms = {"quick": lambda: taking(1.0), "slow": lambda: taking(50.0), "probe": lambda: taking(0.01)}
+    samples = interleave(arms, for_rounds(9), thin=["quick", "slow"], sample_seconds=0.0)
+    assert {name: len(s) for name, s in samples.seconds.items()} == {"quick": 9, "slow": 3, "probe": 9}
+    assert samples.every == {"slow": EVERY}
+
+
+def test_bad_values_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Second moments drawn as normal numbers, as in the published script, give NaN at the first step."""
+    (cell,) = grid([1], [64], arms_of("adam", ["eager", "fused"], {}, "float32"))
+    from fallline.step import run
+
+    def poisoned(optimizer: object, params: list[torch.nn.Parameter], *rest: object) -> None:
+        optimizer.state[params[0]]["exp_avg_sq"].fill_(-1.0)  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(run, "share_states", poisoned)
+    record = measure(cell, FAST, 1)
+    assert "mean of squares" in record.facts["wrong"]
+    assert not any(arm.seconds for arm in record.arms.values())
+
+
+def test_axes_change_the_work() -> None:
+    plan = adam_grid(Conditions(threads=(2,), flush=True))
+    assert len(plan.cells) == 60 and all(len(cell.arms) == 3 for cell in plan.cells)
+    for cells in plan.tables.values():
+        assert [(c.tensors, c.size) for c in cells[:7]] == [*((n, 16384) for n in (1, 2, 4, 8, 16, 32)), (1, 65536)]
+        assert all(c.elements == c.tensors * (c.size or 0) for c in cells)
+    on, off = (cells[-1] for cells in plan.tables.values())
+    assert on.working_set() == 20 * on.elements and off.working_set() == 16 * off.elements
+    assert on.arms[0].bytes("float32").moved == 36 and off.arms[0].bytes("float32").moved == 28
+
+
+def test_cached_cells_come_with_and_without_flush() -> None:
+    cells = adam_grid(Conditions(threads=(1,))).cells
+    bare = [cell for cell in cells if not cell.flush]
+    assert bare and all(cell.working_set() <= machine.last_level_cache() for cell in bare)
+    flushed = {(cell.shapes, cell.arms) for cell in cells if cell.flush}
+    assert all((cell.shapes, cell.arms) in flushed for cell in bare)
+
+
+def test_head_counts_share_a_cell() -> None:
+    plan = adan_gpt2(Conditions(threads=(1,)), 10**12)
+    assert len(plan.cells) == 13 < len(CONFIGURATIONS) == 25
+    assert len(adan_gpt2(Conditions(threads=(1,))).cells) == 6
+
+
+def test_too_large_a_grid_is_refused_with_the_number() -> None:
+    cells = grid([1, 1000], [1 << 20], arms_of("adam", ["fused"], {}, "float32"))
+    with pytest.raises(DoesNotFit, match=r"1000 × 1048576 needs 16\.8 GB .* and 4\.0 GB are available"):
+        check_memory(cells, 4 * 10**9)
+    check_memory(cells[:1], 4 * 10**9)
+
+
+def test_temporaries_are_counted() -> None:
+    shapes = ((1000,),) * 8
+    assert step_temporaries("fused", "adan", (), shapes, "float32") == 0
+    loop = step_temporaries("eager", "adan", (), shapes, "float32")
+    lists = step_temporaries("foreach", "adan", (), shapes, "float32")
+    assert 4000 <= loop < lists  # one tensor's against those of all
+    assert lists >= 8 * 4000
+
+
+def test_key_names_what_is_measured_and_nothing_else() -> None:
+    (cell,) = grid([1], [64], arms_of("adam", ["eager", "fused"], {}, "float32"))
+    import dataclasses
+
+    assert cell.key == dataclasses.replace(cell, label="other", table="another").key
+    for change in ({"threads": 2}, {"flush": True}, {"dtype": "bfloat16"}, {"arms": cell.arms[:1]}):
+        assert dataclasses.replace(cell, **change).key != cell.key  # type: ignore[arg-type]
+    assert isinstance(cell, Cell)
