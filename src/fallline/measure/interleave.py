@@ -22,8 +22,11 @@ STILL_WARMING = 0.95  # a sample this much below the one before says that the ar
 LOOKS = (18, 36, 72)
 """Rounds after which a comparison may end. 18 are enough for a clear case among 250 comparisons; with 72, 10 % are
 found at a noise of 7 % per sample in 97 of 100 cases as one of 90 comparisons (tests/measure/test_calibration.py)."""
-FAR_BEHIND, EVERY = 5.0, 3
-"""An arm this many times slower than the fastest is timed in every third round only: its place is clear."""
+FAR_BEHIND, EVERY = 5.0, 4
+"""An arm this many times slower than the fastest is timed in every fourth round only: its place is clear, and five of
+its samples against 18 settle it among 90 comparisons."""
+LONG = 2.0
+"""Seconds; a call that long is its own warm-up."""
 SAME = 0.01
 """A ratio known to be within this of 1 is a tie that more rounds need not resolve."""
 
@@ -34,7 +37,7 @@ class Samples:
 
     seconds: dict[str, list[float]]
     warm_up: dict[str, list[float]]
-    """Thrown away: two single calls, then rounds until no arm became faster."""
+    """Thrown away: one or two single calls, then rounds until no arm became faster."""
     calls: dict[str, int]
     """Calls per sample; the sample is their mean."""
     stopped: str
@@ -82,7 +85,10 @@ def interleave(
     ``thin`` that are far behind the fastest of them are timed less often.
     """
     order = random.Random(seed)
-    warm_up = {name: [seconds_of(arm, 1, wait), seconds_of(arm, 1, wait)] for name, arm in arms.items()}
+    warm_up = {name: [seconds_of(arm, 1, wait)] for name, arm in arms.items()}
+    for name, taken in warm_up.items():
+        if taken[0] < LONG or name not in thin:
+            taken.append(seconds_of(arms[name], 1, wait))
     calls = {name: 1 if before else calls_for(single[-1], sample_seconds) for name, single in warm_up.items()}
     every = _every({name: warm_up[name] for name in thin})
     seconds: dict[str, list[float]] = {name: [] for name in arms}
