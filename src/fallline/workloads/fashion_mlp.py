@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from torch import nn
 
 from fallline.workloads.images import CLASSES, batch, error_rate, images, loss
@@ -11,11 +13,19 @@ from fallline.workloads.workload import About, Workload
 BATCH = 1024
 
 
+def feed_forward(*widths: int, activation: type[nn.Module]) -> nn.Sequential:
+    """σ between linear maps: w_L ∘ σ ∘ … ∘ σ ∘ w_1."""
+    layers: list[nn.Module] = [nn.Flatten()]
+    for inputs, outputs in itertools.pairwise(widths):
+        layers += [nn.Linear(inputs, outputs), activation()]
+    return nn.Sequential(*layers[:-1])
+
+
 def workload() -> Workload:
     return with_target(
         Workload(
             name="fashion_mlp",
-            model=lambda seed: nn.Sequential(nn.Flatten(), nn.Linear(784, 100), nn.ELU(), nn.Linear(100, CLASSES)),
+            model=lambda seed: feed_forward(784, 100, CLASSES, activation=nn.ELU),
             batch=lambda step, seed: batch(step, seed, BATCH),
             loss=loss,
             evaluate=error_rate,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import fcntl
 import json
 import math
 import statistics
@@ -212,11 +213,16 @@ def step_seconds(workload: Workload, steps: int = 40) -> float:
 
 
 def write(name: str, data_family: str, changes: dict[str, Any]) -> None:
-    everything = json.loads(targets.FILE.read_text(encoding="utf-8")) if targets.FILE.exists() else {}
-    known = everything.setdefault(name, {}).setdefault(data_family, {})
-    known.update(changes)
-    known["max_seconds"] = round(known.get("step_ms", 0) * known.get("max_steps", 0) / 1e3, 2) or None
-    targets.FILE.write_text(json.dumps(everything, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    """Into the file of records, which another process may be writing too."""
+    with targets.FILE.open("a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        everything = json.loads(file.read() or "{}")
+        known = everything.setdefault(name, {}).setdefault(data_family, {})
+        known.update(changes)
+        known["max_seconds"] = round(known.get("step_ms", 0) * known.get("max_steps", 0) / 1e3, 2) or None
+        file.truncate(0)
+        file.write(json.dumps(everything, indent=1, sort_keys=True) + "\n")
 
 
 def main() -> None:

@@ -1,0 +1,200 @@
+"""Writes ``docs/workloads.md`` from the workloads and their recorded targets: ``python docs/workloads_page.py``.
+
+``--check`` writes nothing and fails if the page is not current.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from fallline.workloads import ALGOPERF, BUILT_IN, HELD_OUT, Workload, load
+from fallline.workloads.targets import records
+
+PAGE = Path(__file__).with_name("workloads.md")
+EXAMPLE = Path(__file__).parents[1] / "examples" / "sine.py"
+
+# AlgoPerf v0.5 as the lecture prints it: data set, model, loss, metric, validation target, budget in seconds on 8 V100.
+PUBLISHED = {
+    "clicks": ("Criteo 1TB", "DLRM-small", "CE", "CE", "0.123735", "7,703"),
+    "mri": ("fastMRI", "U-Net", "L1", "SSIM", "0.7344", "8,859"),
+    "images_resnet": ("ImageNet", "ResNet-50", "CE", "ER", "0.22569", "63,008"),
+    "images_vit": ("ImageNet", "ViT", "CE", "ER", "0.22691", "77,520"),
+    "speech_conformer": ("LibriSpeech", "Conformer", "CTC", "WER", "0.085884", "61,068"),
+    "speech_deepspeech": ("LibriSpeech", "DeepSpeech", "CTC", "WER", "0.119936", "55,506"),
+    "graphs": ("OGBG", "GNN", "CE", "mAP", "0.28098", "18,477"),
+    "translation": ("WMT", "Transformer", "CE", "BLEU", "30.8491", "48,151"),
+}
+
+INTRODUCTION = """\
+# Workloads
+
+Written by `make docs` from the workloads and from `src/fallline/workloads/targets.json`; a test keeps it current.
+
+Every workload runs offline on one thread, and its budget is about fifteen seconds. Data is generated from a seed, or
+already on the machine (Python's own sources), or Fashion-MNIST where it is installed; every result names the data it
+used. `fallline race chars` races on one of them, `fallline race FILE.py` on one of your own.
+"""
+
+WITHIN = """\
+A target is "lower" or "higher" as its metric demands: cross-entropy, error rate, WER, losses and f must fall, SSIM,
+mAP and BLEU must rise. The budget is in training steps, and in seconds of training on one thread of {machine};
+evaluations are not counted. "Baseline" is AdamW at the best setting that the search for targets found, with linear
+warm-up over 5 % and a cosine over the whole budget: after how much of it one run reached the target.
+"""
+
+TARGETS = """\
+## How targets are set
+
+By AlgoPerf's procedure in miniature, `python -m fallline.workloads.set_targets NAME`: four reference methods (AdamW,
+NAdamW, SGD with Nesterov's and with heavy-ball momentum), each tried at quasirandom points of its search space in two
+thirds of the budget; the best setting of all is repeated with new seeds; the target is the median of the repeats'
+best validation values. The command goes on where it was stopped. Its defaults are 10 trials per method and 5 repeats.
+**The targets above were set with fewer**, as the table says, and a held-out variant took the settings of its base; a
+full run may move them.
+"""
+
+OWN = """\
+## A workload of your own
+
+One Python file with one function. This is the smallest, `examples/sine.py`:
+
+```python
+{example}```
+
+`fallline race examples/sine.py` races on it; `FILE.py:name` takes another function. Without `target=` the baseline's
+result is the target. What the four functions must keep to:
+
+- `model(seed)` makes a new model. torch's generator is seeded before.
+- `batch(step, seed)` is a function of the two: no iterator that remembers where it was. `minibatch` gives the rows of
+  a data set, in a new order each epoch. So a run can go on at any step, and goes on exactly.
+- `loss(model, batch)` is what is differentiated. torch's generator is seeded by (seed, step) before, so that dropout
+  repeats.
+- `evaluate(model)` returns one number, of data that training does not see; the model is in eval mode.
+
+Sentences of your own can be translated without more than this, one pair per line with a tab between:
+
+```python
+from fallline.workloads.translation import from_pairs
+
+
+def workload():
+    return from_pairs("pairs.tsv")
+```
+
+## Real data
+
+`fallline data fashion-mnist` finds Fashion-MNIST (Debian's package `dataset-fashion-mnist`, or an earlier download),
+checks sizes and checksums, and downloads it from its authors where it is missing. `FALLLINE_REAL_DATA=0` makes
+workloads use generated data even where it is there, for races that are to be compared between machines.
+
+## A published oracle
+
+`quadratic_deep` is DeepOBS's noisy quadratic. `python -m fallline.workloads.deepobs` trains it with our SGD, momentum
+and Adam at the published tuned settings, ten seeds each, and tests the final losses against the published ones.
+"""
+
+
+def page() -> str:
+    known = {name: load(name) for name in BUILT_IN}
+    machines = sorted({record["machine"] for by_data in records().values() for record in by_data.values()})
+    rest = [name for name in BUILT_IN if name not in ALGOPERF and name not in HELD_OUT]
+    parts = [
+        INTRODUCTION,
+        WITHIN.format(machine=" or ".join(machines)),
+        "## AlgoPerf's eight in miniature\n",
+        table([row for name in ALGOPERF for row in rows(known[name])]),
+        "AlgoPerf's own, on 8 V100 (v0.5, as printed; ER is the error rate; its logs score fastMRI at 0.723653):\n",
+        published(),
+        "## Held-out variants\n",
+        "Each changes one thing of its base, as the six that AlgoPerf drew: "
+        + "; ".join(f"`{name}`: {_what_changes(name)}" for name in HELD_OUT)
+        + ".\n",
+        table([row for name in HELD_OUT for row in rows(known[name])]),
+        "## Others\n",
+        table([row for name in rest for row in rows(known[name])]),
+        TARGETS,
+        settings(),
+        OWN.format(example=EXAMPLE.read_text(encoding="utf-8")),
+    ]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+HEAD = ("workload", "task", "data", "model", "loss", "metric", "target", "budget", "baseline")
+
+
+def table(body: list[tuple[str, ...]], head: tuple[str, ...] = HEAD) -> str:
+    lines = [head, ("---",) * len(head), *body]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def rows(workload: Workload) -> list[tuple[str, ...]]:
+    """One for each kind of data that a target was set on."""
+    about = workload.about
+    return [
+        (
+            f"`{workload.name}`",
+            about.task,
+            data,
+            about.model,
+            about.loss,
+            f"{workload.metric}, {workload.direction}",
+            f"{record['target']:.5g}",
+            f"{record['max_steps']} steps, {_seconds(record['max_seconds'])}",
+            _baseline(record),
+        )
+        for data, record in sorted(records().get(workload.name, {}).items())
+    ]
+
+
+def _baseline(record: dict[str, Any]) -> str:
+    steps = record["baseline"]["steps_to_target"]
+    if steps is None:
+        return "not reached"
+    return f"{steps} steps, {_seconds(steps * record['step_ms'] / 1e3)}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2g} s" if value < 1 else f"{value:.3g} s" if value < 10 else f"{value:.0f} s"
+
+
+def published() -> str:
+    head = ("ours", "data", "model", "loss", "metric", "target", "budget, s")
+    return table([(f"`{name}`", *cells) for name, cells in PUBLISHED.items()], head)
+
+
+def _what_changes(name: str) -> str:
+    import importlib
+
+    module, _, function = BUILT_IN[name].partition(":")
+    text = getattr(importlib.import_module(f"fallline.workloads.{module}"), function).__doc__
+    return str(text).removeprefix("Held out: ").rstrip(".")
+
+
+def settings() -> str:
+    head = ("workload", "data", "trials × methods", "repeats", "best", "its setting", "set on")
+    body = []
+    for name in BUILT_IN:
+        for data, record in sorted(records().get(name, {}).items()):
+            setting = ", ".join(f"{key} {value:g}" for key, value in record["best_setting"].items())
+            tried = f"{record['trials_per_method']} × 4"
+            if record.get("settings_of"):
+                tried = f"those of `{record['settings_of']}`"
+            body.append(
+                (f"`{name}`", data, tried, str(len(record["repeats"])), record["best_method"], setting, record["date"])
+            )
+    return table(body, head)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is not current")
+    if parser.parse_args().check:
+        sys.exit(0 if PAGE.read_text(encoding="utf-8") == page() else f"{PAGE} is not current; run `make docs`")
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
