@@ -61,7 +61,7 @@ def changes_nothing(
         return f"{axis} does not change the work: {same}"
     if seconds is not None:
         least, most = min(work, key=work.__getitem__), max(work, key=work.__getitem__)
-        if work[most] >= 4 * work[least] and seconds[most] <= FLAT * seconds[least]:
+        if work[most] >= 4 * work[least] and 1 / FLAT <= seconds[most] / seconds[least] <= FLAT:
             return (
                 f"{axis} changes the work {work[most] / work[least]:.0f}-fold and the time not at all "
                 f"({seconds[least] * 1e3:.4g} and {seconds[most] * 1e3:.4g} ms): is it used?"
