@@ -1,0 +1,100 @@
+"""``fallline race``: a user's file just works, plans, states, exports, and bad input in one line."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli import Command
+from tests.race import write_workload
+
+QUICK = ["-o", "adamw", "-o", "twin=adamw", "--trials", "1", "--studies", "2", "--clock", "steps", "-j", "1"]
+
+
+@pytest.fixture
+def raced(fallline: Command, tmp_path: Path) -> tuple[Path, str]:
+    """A race that has ended, and what it printed."""
+    path = tmp_path / "r.sqlite"
+    ended = fallline("race", str(write_workload(tmp_path)), *QUICK, "--results", str(path))
+    assert ended.code == 0, ended.err
+    return path, ended.out
+
+
+def test_a_users_file_just_works_and_its_results_can_be_read(
+    fallline: Command, raced: tuple[Path, str], tmp_path: Path
+) -> None:
+    path, text = raced
+    assert "tiny: target mse 4," in text and "studies" in text
+    assert "no result of fewer than 5 studies" in text.splitlines()[-1]
+    status = fallline("race", "--status", "--results", str(path))
+    assert status.code == 0 and status.out == text
+    data = json.loads(fallline("race", "--status", "--results", str(path), "--json").out)
+    assert set(data["statuses"]) == {"adamw", "twin"} and data["unfinished"] == 0
+    assert fallline("race", "--export", "csv", "--results", str(path), "--out", str(tmp_path / "tables")).code == 0
+    with (tmp_path / "tables" / "r-trials.csv").open() as file:
+        trials = list(csv.DictReader(file))
+    assert len(trials) == 4 and {t["contestant"] for t in trials} == {"adamw", "twin"}
+    assert len({t["seed"] for t in trials}) == 4, "the same contestant under two names has seeds of its own"
+    with (tmp_path / "tables" / "r-evaluations.csv").open() as file:
+        assert {row["step"] for row in csv.DictReader(file)} >= {"10"}
+
+
+def test_parquet_needs_pyarrow_and_says_so(fallline: Command, raced: tuple[Path, str], tmp_path: Path) -> None:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        ended = fallline("race", "--export", "parquet", "--results", str(raced[0]), "--out", str(tmp_path))
+        assert ended.code == 2 and "pip install pyarrow" in ended.err
+    else:
+        assert fallline("race", "--export", "parquet", "--results", str(raced[0]), "--out", str(tmp_path)).code == 0
+        assert pyarrow.parquet.read_table(tmp_path / "r-trials.parquet").num_rows == 4
+
+
+def test_a_plan_counts_trials_hours_and_memory_and_runs_nothing(fallline: Command, tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    ended = fallline("race", str(write_workload(tmp_path)), *QUICK, "--results", str(path), "--plan", "--json")
+    data = json.loads(ended.out)
+    assert data["trials"] == data["to_run"] == 4 and data["hours"] > 0 and data["memory_gib"] > 0
+    assert not path.exists()
+
+
+def test_contestants_are_listed_with_those_that_are_missing(fallline: Command) -> None:
+    text = fallline("race", "--contestants", "list").out
+    assert "algoperf_nadamp" in text and "Shampoo, is not there yet" in text and "lr 0.0003–0.01 (log)" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["no_such_workload"], "no_such_workload"),
+        (["/no/such/file.py"], "there is no such file"),
+        (["FILE", "-o", "adamx"], "did you mean"),
+        (["FILE", "-o", "algoperf_shampoo"], "not there yet"),
+        (["FILE", "-o", "adamw", "-o", "adamw"], "entered twice"),
+        (["FILE", "--ruleset", "mine"], "--ruleset must be one of"),
+        (["FILE", "--clock", "sun"], "--clock must be"),
+        (["FILE", "--engine", "steam"], "--engine must be"),
+        (["FILE", "--target", "nan"], "target must be a finite number"),
+        (["FILE", "FILE"], "two workloads are called"),
+        (["FILE", "--results", "/no/such/folder/r.sqlite"], "there is no directory"),
+        (["--status", "--results", "/no/such.sqlite"], "no such results file"),
+        (["--export", "xlsx", "--results", "FILE"], "not a results file"),
+    ],
+)
+def test_bad_input_is_one_line(fallline: Command, tmp_path: Path, arguments: list[str], said: str) -> None:
+    file = str(write_workload(tmp_path))
+    results = [] if "--results" in arguments else ["--results", str(tmp_path / "r.sqlite")]
+    ended = fallline("race", *(file if a == "FILE" else a for a in arguments), *results)
+    assert ended.code == 2 and said in ended.err, ended.err
+    assert len(ended.err.strip().splitlines()) == 1
+    assert ended.out == ""
+
+
+def test_a_target_that_is_already_met_fails_the_race_in_one_line(fallline: Command, tmp_path: Path) -> None:
+    file = write_workload(tmp_path, target=1e9)
+    ended = fallline("race", str(file), *QUICK, "-q", "--results", str(tmp_path / "r.sqlite"))
+    assert ended.code == 1 and "already met" in ended.err.strip()
+    assert len(ended.err.strip().splitlines()) == 1

@@ -1,0 +1,127 @@
+"""Who can race: every optimizer, AlgoPerf's entries, a file of one's own, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import fallline
+from fallline.race.building import build
+from fallline.race.contestants import BadContestant, Contestant, check, from_toml, named
+from fallline.race.presets import PRESETS
+from fallline.race.spaces import NOT_RACED, TUNING
+
+MISSING = {name for name, preset in PRESETS.items() if preset.missing}
+
+
+def model() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.ReLU(), torch.nn.Linear(5, 1))
+
+
+def test_every_registered_optimizer_has_a_documented_space_or_a_reason() -> None:
+    assert {*TUNING, *NOT_RACED} == set(fallline.list_optimizers())
+
+
+def test_the_eleven_entries_are_there_and_those_without_optimizer_say_so() -> None:
+    assert len(PRESETS) == 11
+    assert {"algoperf_shampoo", "algoperf_caspr"} == MISSING
+    for name in MISSING:
+        with pytest.raises(BadContestant, match="not there yet"):
+            named(name)
+    assert all(len(preset.points) == 5 for name, preset in PRESETS.items() if name not in MISSING)
+
+
+@pytest.mark.parametrize("name", [*TUNING, *sorted(set(PRESETS) - MISSING)])
+def test_every_contestant_takes_steps_at_every_point_of_a_study(name: str) -> None:
+    contestant = named(name)
+    check(contestant)
+    for point in [
+        *contestant.trial_points(trials=5, study=0, seed=1, tuned=True),
+        *contestant.trial_points(trials=5, study=0, seed=1, tuned=False),
+    ]:
+        net = model()
+        before = [p.detach().clone() for p in net.parameters()]
+        built = build(contestant, point, net, total_steps=100)
+        for step in range(3):
+            built.set_rates(step)
+            built.optimizer.zero_grad()
+            net(torch.ones(2, 4)).square().sum().backward()
+            built.optimizer.step()
+        built.to_evaluate()
+        built.to_train()
+        assert all(torch.isfinite(p).all() for p in net.parameters())
+        assert any(not torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))
+
+
+def test_single_betas_and_schedules_reach_where_they_belong() -> None:
+    contestant = Contestant("mine", "adamw", schedule="warmup_cosine")
+    point = {"lr": 0.5, "one_minus_beta1": 0.2, "beta2": 0.9, "warmup_factor": 0.1}
+    built = build(contestant, point, model(), total_steps=100)
+    assert built.optimizer.param_groups[0]["betas"] == pytest.approx((0.8, 0.9))
+    rates = []
+    for step in (0, 5, 10, 55, 100):
+        built.set_rates(step)
+        rates.append(built.optimizer.param_groups[0]["lr"])
+    assert rates == pytest.approx([0.0, 0.25, 0.5, 0.25, 0.0])
+
+
+def test_schedule_free_warms_up_by_itself_and_keeps_its_rate() -> None:
+    built = build(named("schedule_free_adamw"), {"lr": 0.01, "warmup_factor": 0.1}, model(), total_steps=200)
+    assert built.optimizer.param_groups[0]["warmup_steps"] == 20
+    assert built.rate is None and built.has_modes
+
+
+def test_a_label_makes_the_same_contestant_another_one() -> None:
+    twin = named("twin=adamw")
+    assert (twin.name, twin.optimizer) == ("twin", "adamw")
+    assert twin.definition() == named("adamw").definition()
+
+
+TOML = """
+[mine]
+optimizer = "lion"
+settings = { weight_decay = 0.1 }
+space.lr = { min = 1e-5, max = 1e-3, scaling = "log" }
+averaging = "weight_ema"
+
+[listed]
+optimizer = "sgd"
+points = [{ lr = 0.1 }, { lr = 0.2 }]
+schedule = "constant"
+"""
+
+
+def test_contestants_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(TOML)
+    mine, listed = from_toml(path)
+    point = mine.trial_points(trials=3, study=0, seed=1, tuned=True)[0]
+    assert set(point) == {"lr", "weight_decay"} and 1e-5 <= point["lr"] <= 1e-3
+    drawn = listed.trial_points(trials=2, study=0, seed=1, tuned=True)
+    assert sorted(p["lr"] for p in drawn) == [0.1, 0.2]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[a]\noptimizer = "adamw"\nspace.lr = { min = 1.0, max = 0.1, scaling = "log" }', "min 1 is above max 0.1"),
+        ('[a]\noptimizer = "adamx"', "did you mean"),
+        ("[a]\nlr = 1", "optimizer is missing"),
+        ('[a]\noptimizer = "adamw"\ncolour = 1', "unknown key 'colour'"),
+        ('[a]\noptimizer = "adamw"\nsettings = { momentun = 1 }', "has no setting 'momentun'"),
+        ('[a]\noptimizer = "adamw"\nschedule = "cosinus"', "schedule must be one of"),
+        ('[a]\noptimizer = "adamw"\naveraging = "mean"', "averaging must be one of"),
+        ('[a]\noptimizer = "sophiag"', "cannot race"),
+        ("", "no contestants"),
+        ("[a", "not a TOML file"),
+    ],
+)
+def test_bad_files_are_refused_in_one_line(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(BadContestant, match=said) as error:
+        from_toml(path)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,245 @@
+"""Whole races in real worker processes: interrupted ones end as the others do, and what goes wrong is a row."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fallline.race.contestants import Contestant, named
+from fallline.race.engine import LocalEngine
+from fallline.race.plan import Entry, Rules
+from fallline.race.results import Results, Row
+from fallline.race.run import Progress, Race, RaceError
+from fallline.race.summary import Summary, summarize
+from fallline.workloads import load
+from tests.race import write_workload
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[LocalEngine]:
+    """Workers serve race after race, as starting them takes longer than these races."""
+    made = LocalEngine(2)
+    yield made
+    made.close()
+
+
+def race(
+    engine: LocalEngine, path: Path, workload: Path, contestants: list[Contestant], rules: Rules, **progress: Any
+) -> tuple[Summary, list[Row]]:
+    with Results(path) as results:
+        entry = Entry(str(workload), load(str(workload)))
+        Race([entry], contestants, rules, results, engine, Progress(**progress)).run()
+        return summarize(results), results.rows()
+
+
+STEPS = Rules(trials=2, studies=2, clock="steps")
+
+
+def test_a_race_ends_with_leaderboard_and_verdict_and_running_it_again_runs_nothing(
+    engine: LocalEngine, tmp_path: Path
+) -> None:
+    contestants = [named("adamw"), Contestant("slow", "sgd", {"lr": 1e-6}, schedule="constant")]
+    workload = write_workload(tmp_path)
+    summary, rows = race(engine, tmp_path / "r.sqlite", workload, contestants, STEPS)
+    assert [row.contestant for row in summary.board.rows] == ["adamw", "slow"]
+    assert summary.board.rows[0].score == 1.0 and summary.unfinished == 0
+    assert "fewer than" in summary.verdict, "two studies can separate nothing"
+    assert {row.status for row in rows if row.contestant == "slow"} <= {"over budget", "censored"}
+    assert not (tmp_path / "r.sqlite.checkpoints").exists()
+    again, same = race(
+        engine, tmp_path / "r.sqlite", workload, contestants, STEPS, trial_ended=lambda *_: pytest.fail("ran a trial")
+    )
+    assert same == rows and again.verdict == summary.verdict
+
+
+def test_the_clock_is_calibrated_and_both_axes_are_there(
+    engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fallline.race.run.CALIBRATION_SECONDS", 1.0)
+    rules = Rules(ruleset="budget", trials=1, studies=2)
+    contestants = [named("adamw"), named("schedule_free_adamw")]
+    summary, rows = race(engine, tmp_path / "r.sqlite", write_workload(tmp_path), contestants, rules)
+    cost = summary.calibration["tiny", "schedule_free_adamw"]
+    assert 0 < cost.low <= cost.step_seconds <= cost.high and cost.switch_seconds > 0
+    assert cost.state_bytes > cost.parameter_bytes
+    assert set(summary.boards) == {"seconds", "steps", "wall"}
+    for row in rows:
+        unit = summary.calibration["tiny", "adamw"].step_seconds
+        assert row.max_steps == int(120 * unit / summary.calibration["tiny", row.contestant].step_seconds + 1e-9)
+        assert row.status == "ended" and row.steps == row.max_steps
+    (quality,) = summary.quality
+    assert all(len(values) == 2 for values in quality.values.values())
+    assert "With the same time" in quality.verdict
+    data = summary.as_data()
+    assert data["verdict"] == summary.verdict and "seconds" in data["clocks"]
+
+
+def test_without_a_target_the_reference_sets_it(engine: LocalEngine, tmp_path: Path) -> None:
+    workload = write_workload(tmp_path, target=None)
+    summary, _ = race(engine, tmp_path / "r.sqlite", workload, [named("adamw")], STEPS)
+    facts = summary.workloads["tiny"]
+    assert facts["target_from"] == "the best of adamw" and 0 < facts["target"] < 10
+
+
+def test_self_tuning_has_one_trial_a_study_and_three_times_the_budget(engine: LocalEngine, tmp_path: Path) -> None:
+    workload = write_workload(tmp_path, target=1e-12, max_steps=20)
+    rules = Rules(ruleset="self", studies=2, clock="steps")
+    _, rows = race(engine, tmp_path / "r.sqlite", workload, [named("adamw")], rules)
+    assert [(row.study, row.number, row.steps) for row in rows] == [(0, 1, 60), (1, 1, 60)]
+
+
+FLAKY = """    from pathlib import Path
+    counter = Path(__file__).with_name("count")
+    counter.write_text(str(int(counter.read_text()) + 1 if counter.exists() else 1))
+    if int(counter.read_text()) in ({fails}):
+        {how}
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "note"),
+    [
+        ("raise ValueError('my own mistake')", "crashed", "ValueError: my own mistake"),
+        ("raise MemoryError('no more')", "out of memory", "MemoryError: no more"),
+    ],
+)
+def test_a_trial_that_raises_is_a_row_and_the_rest_goes_on(
+    engine: LocalEngine, tmp_path: Path, how: str, status: str, note: str
+) -> None:
+    # Evaluations 2 to 5 are those of the first trial of four: the untrained model is evaluated first.
+    flaky = FLAKY.replace("{fails}", "3,").replace("{how}", how)
+    workload = write_workload(tmp_path, target=1e-12, max_steps=40, in_evaluate=flaky)
+    notices: list[str] = []
+    solo = LocalEngine(1)
+    try:
+        summary, rows = race(solo, tmp_path / "r.sqlite", workload, [named("adamw")], STEPS, notice=notices.append)
+    finally:
+        solo.close()
+    assert [row.status for row in rows] == [status, *["over budget"] * 3]
+    assert rows[0].note is not None and rows[0].note.splitlines()[0] == note
+    assert any(note in text for text in summary.notes)
+    assert (status == "crashed") == any("my own mistake" in text for text in notices)
+
+
+def test_a_lost_worker_is_replaced_and_its_trial_goes_on_but_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fallline.race.run.ATTEMPTS", 2)
+    lethal = FLAKY.replace("{fails}", "3, 8, 9").replace("{how}", "import os; os.kill(os.getpid(), 9)")
+    workload = write_workload(tmp_path, target=1e-12, max_steps=40, eval_every=10, in_evaluate=lethal)
+    solo = LocalEngine(1)
+    try:
+        _, rows = race(solo, tmp_path / "r.sqlite", workload, [named("adamw")], STEPS)
+    finally:
+        solo.close()
+    assert rows[0].status == "over budget" and rows[0].attempts == 2
+    assert rows[1].status == "failed" and rows[1].attempts == 2
+    assert rows[1].note is not None and "killed by signal 9" in rows[1].note
+    assert [row.status for row in rows[2:]] == ["over budget"] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"target": 1e9}, "already met before the first step"),
+        ({"in_evaluate": "    raise KeyError('sorry')\n"}, "sorry"),
+    ],
+)
+def test_a_workload_that_cannot_be_raced_is_an_error_of_the_race(
+    engine: LocalEngine, tmp_path: Path, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(RaceError, match=said):
+        race(engine, tmp_path / "r.sqlite", write_workload(tmp_path, **options), [named("adamw")], STEPS)
+
+
+# ------------------------------------------------------------------ kill -9
+
+COMMAND = [
+    "-o",
+    "adamw,schedule_free_adamw",
+    "--trials",
+    "2",
+    "--studies",
+    "2",
+    "--clock",
+    "steps",
+    "--no-early-stop",
+    "-q",
+]
+
+
+def start(workload: Path, results: Path) -> subprocess.Popen[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "fallline",
+        "race",
+        str(workload),
+        *COMMAND,
+        "--jobs",
+        "2",
+        "--results",
+        str(results),
+    ]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def evaluations(results: Path) -> int:
+    if not results.exists():
+        return 0
+    database = sqlite3.connect(results, timeout=30)
+    try:
+        return int(database.execute("select count(*) from evaluation").fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0  # no tables yet
+    finally:
+        database.close()
+
+
+def stored(results: Path) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """What must not depend on interruptions: everything but times and attempts."""
+    database = sqlite3.connect(results)
+    trials = database.execute(
+        "select contestant, study, number, seed, point, status, steps, steps_to_target from trial order by id"
+    ).fetchall()
+    values = database.execute("select trial, step, value, loss from evaluation order by trial, step").fetchall()
+    database.close()
+    return trials, values
+
+
+def without_clock(text: str) -> list[str]:
+    """The printed leaderboard without the column of the wall clock, and the verdict."""
+    lines = [line.split() for line in text.splitlines() if line[:1].isdigit()]
+    return [" ".join(line[:3] + line[5:]) for line in lines] + text.splitlines()[-1:]
+
+
+def test_killed_races_end_as_the_uninterrupted_one(tmp_path: Path) -> None:
+    workload = write_workload(tmp_path, max_steps=240, eval_every=4, target=0.5)
+    whole = start(workload, tmp_path / "whole.sqlite")
+    out, error = whole.communicate(timeout=300)
+    assert whole.returncode == 0, error
+    total = evaluations(tmp_path / "whole.sqlite")
+    results = tmp_path / "killed.sqlite"
+    for share in (0.02, 0.5):
+        process = start(workload, results)
+        while evaluations(results) < share * total and process.poll() is None:
+            time.sleep(0.01)
+        assert process.poll() is None, "it ended before it could be killed"
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    last = start(workload, results)
+    resumed, error = last.communicate(timeout=300)
+    assert last.returncode == 0, error
+    trials, values = stored(tmp_path / "whole.sqlite")
+    assert stored(results) == (trials, values)
+    assert any(steps is not None for *_, steps in trials)
+    assert without_clock(resumed) == without_clock(out)

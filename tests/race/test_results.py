@@ -1,0 +1,107 @@
+"""The results file: what may change when a race goes on, and what is refused in one line."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fallline.measure.store import StoreError
+from fallline.race.contestants import Contestant, named
+from fallline.race.plan import Entry, Rules, trials
+from fallline.race.results import Results
+from fallline.workloads import load
+from tests.race import write_workload
+
+RULES = Rules(trials=2, studies=2)
+
+
+def entry(folder: Path, **options: object) -> Entry:
+    path = str(write_workload(folder, **options))  # type: ignore[arg-type]
+    return Entry(path, load(path))
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Path:
+    path = tmp_path / "race.sqlite"
+    with Results(path) as results:
+        first = entry(tmp_path)
+        results.begin([first], [named("adamw")], RULES)
+        results.add_trials(trials([first], [named("adamw")], RULES))
+    return path
+
+
+def test_the_same_race_goes_on_and_may_grow(begun: Path, tmp_path: Path) -> None:
+    more = replace(RULES, studies=3)
+    both = [named("adamw"), named("lion")]
+    with Results(begun) as results:
+        before = [(row.id, row.seed, row.point) for row in results.rows()]
+        results.begin([entry(tmp_path)], both, more)
+        results.add_trials(trials([entry(tmp_path)], both, more))
+        after = [(row.id, row.seed, row.point) for row in results.rows()]
+        assert after[: len(before)] == before
+        assert len(after) == 2 * 2 * 3
+        assert results.rules() == more
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"rules": replace(RULES, seed=1)}, "seed = 0, not 1"),
+        ({"rules": replace(RULES, trials=5)}, "trials = 2, not 5"),
+        ({"rules": replace(RULES, ruleset="self")}, "ruleset = 'external'"),
+        ({"rules": replace(RULES, studies=1)}, "not fewer"),
+        ({"workload": {"name": "other"}}, "holds a race on tiny; this one is on other"),
+        ({"workload": {"target": 0.5}}, "had the target 4, now 0.5"),
+        ({"workload": {"max_steps": 50}}, "max_steps = 120, now 50"),
+        ({"contestant": Contestant("adamw", "adamw", {"lr": 0.5})}, "adamw was defined otherwise"),
+        ({"contestant": named("lion")}, "holds adamw too"),
+    ],
+)
+def test_another_race_is_refused(begun: Path, tmp_path: Path, change: dict[str, object], said: str) -> None:
+    with Results(begun) as results, pytest.raises(StoreError, match=said) as error:
+        results.begin(
+            [entry(tmp_path, **change.get("workload", {}))],  # type: ignore[arg-type]
+            [change.get("contestant", named("adamw"))],  # type: ignore[list-item]
+            change.get("rules", RULES),  # type: ignore[arg-type]
+        )
+    assert "\n" not in str(error.value) and "--results" in str(error.value)
+
+
+def test_two_racers_on_one_file_are_refused(begun: Path) -> None:
+    with Results(begun), pytest.raises(StoreError, match="another process is writing"):
+        Results(begun)
+
+
+def test_it_can_be_read_while_it_is_written(begun: Path) -> None:
+    with Results(begun), Results(begun, writable=False) as reader:
+        assert len(reader.rows()) == 4
+
+
+def test_a_newer_format_is_refused(begun: Path) -> None:
+    database = sqlite3.connect(begun)
+    database.execute("pragma user_version = 99")
+    database.close()
+    with pytest.raises(StoreError, match="newer fallline"):
+        Results(begun)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(StoreError, match="cannot be written"):
+        Results(tmp_path / "race.sqlite")
+
+
+def test_an_evaluation_is_stored_once_and_another_value_is_noticed(begun: Path) -> None:
+    event = {"step": 10, "value": 0.5, "loss": 0.4, "training": 1.0}
+    with Results(begun) as results:
+        assert results.add_evaluation(1, event, reached=True)
+        assert results.add_evaluation(1, {**event, "training": 2.0}, reached=True)
+        assert not results.add_evaluation(1, {**event, "value": 0.6}, reached=False)
+        assert results.evaluations(1) == [(10, 0.5, 1.0)]
+        (row, *_) = results.rows()
+        assert (row.steps_to_target, row.seconds_to_target) == (10, 1.0)

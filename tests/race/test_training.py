@@ -1,0 +1,130 @@
+"""One trial: it goes on from any checkpoint with the same curve, and every way to end is told."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fallline.race import training
+from fallline.race.contestants import named
+from fallline.race.training import GO_ON, STOP, Assignment, train
+from fallline.workloads import Workload, load
+from tests.race import write_workload
+
+
+def task(contestant: str, checkpoint: Path | None = None, **changes: Any) -> Assignment:
+    made = named(contestant)
+    point = made.trial_points(trials=1, study=0, seed=1, tuned=False)[0]
+    values: dict[str, Any] = {
+        "trial": 1,
+        "contestant": made,
+        "point": point,
+        "seed": 5,
+        "max_steps": 60,
+        "schedule_steps": 60,
+        "stop_at_target": True,
+        "checkpoint": None if checkpoint is None else str(checkpoint),
+    }
+    return Assignment(**{**values, **changes})
+
+
+@pytest.fixture
+def workload(tmp_path: Path) -> Workload:
+    return load(str(write_workload(tmp_path, target=1e-9)))
+
+
+def events(workload: Workload, task: Assignment, stop_after: int | None = None) -> list[dict[str, Any]]:
+    """All of them; with ``stop_after`` as if the process were killed after so many."""
+    run = train(workload, task)
+    found = [next(run)]
+    while found[-1]["event"] != "end" and (stop_after is None or len(found) < stop_after):
+        found.append(run.send(GO_ON))
+    return found
+
+
+def curve(found: list[dict[str, Any]]) -> dict[int, float]:
+    return {event["step"]: event["value"] for event in found if event["event"] == "evaluation"}
+
+
+@pytest.mark.parametrize(
+    "contestant",
+    [
+        "adamw",
+        "sgd",
+        "schedule_free_adamw",
+        "algoperf_lawa_queue",
+        "algoperf_lawa_ema",
+        "algoperf_amos",
+        "prodigy",
+        "adamw8bit",
+    ],
+)
+@pytest.mark.parametrize("killed_after", [1, 4])
+def test_a_trial_goes_on_from_its_checkpoint_with_the_same_curve(
+    workload: Workload, tmp_path: Path, contestant: str, killed_after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "SAVING_SHARE", 0)  # a checkpoint at every evaluation
+    whole = events(workload, task(contestant))
+    path = tmp_path / "1.pt"
+    first = events(workload, task(contestant, path), stop_after=killed_after)
+    assert torch.load(path, weights_only=True)["step"] == 10 * killed_after
+    rest = events(workload, task(contestant, path, recorded=10 * killed_after))
+    assert min(curve(rest)) == 10 * (killed_after + 1), "it did not begin anew"
+    assert {**curve(first), **curve(rest)} == curve(whole)
+    assert rest[-1]["training"] > first[-1]["training"]
+
+
+def test_an_evaluation_that_was_saved_and_not_recorded_is_given_again(workload: Workload, tmp_path: Path) -> None:
+    path = tmp_path / "1.pt"
+    first = events(workload, task("adamw", path), stop_after=1)
+    again = events(workload, task("adamw", path, recorded=0))
+    assert again[0]["step"] == 10 and again[0]["value"] == first[0]["value"]
+    assert sorted(curve(again)) == [10, 20, 30, 40, 50, 60]
+
+
+def test_a_damaged_checkpoint_means_beginning_anew(workload: Workload, tmp_path: Path) -> None:
+    path = tmp_path / "1.pt"
+    path.write_bytes(b"cut off")
+    assert curve(events(workload, task("adamw", path))) == curve(events(workload, task("adamw")))
+
+
+def test_it_ends_at_the_target_over_budget_or_when_told(workload: Workload) -> None:
+    assert events(workload, task("adamw"))[-1]["status"] == training.OVER_BUDGET
+    easy = workload.replace(target=1e9)
+    reached = events(easy, task("adamw"))
+    assert (reached[-1]["status"], reached[-1]["step"]) == (training.REACHED, 10)
+    run = train(workload, task("adamw"))
+    next(run)
+    assert run.send(STOP)["status"] == training.CENSORED
+
+
+def test_with_an_equal_budget_it_goes_on_past_the_target_and_evaluates_at_its_end(workload: Workload) -> None:
+    found = events(workload.replace(target=1e9), task("adamw", stop_at_target=False, max_steps=33))
+    assert sorted(curve(found)) == [10, 20, 30, 33]
+    assert found[-1]["status"] == training.ENDED
+
+
+def test_divergence_ends_a_trial(workload: Workload) -> None:
+    found = events(workload, task("sgd", point={"lr": 1e30, "momentum": 0.9}))
+    assert found[-1]["status"] == training.DIVERGED
+    assert found[-1]["step"] == 10
+    assert found[0]["value"] is None
+
+
+def test_a_metric_of_nan_meets_no_target_and_the_trial_goes_on(tmp_path: Path) -> None:
+    path = write_workload(tmp_path, name="nan", in_evaluate="    return float('nan')\n")
+    found = events(load(str(path)), task("adamw"))
+    assert found[-1]["status"] == training.OVER_BUDGET
+    assert all(event["value"] is None for event in found[:-1]) and len(found) == 7
+
+
+def test_evaluation_sees_averaged_weights_and_is_off_the_clock(workload: Workload) -> None:
+    seen: list[bool] = []
+    slow = workload.replace(evaluate=lambda model: seen.append(model.training) or math.pi)
+    found = events(slow, task("schedule_free_adamw", max_steps=20))
+    assert seen == [False, False]
+    assert found[1]["training"] > found[0]["training"] and found[1]["evaluation"] > found[0]["evaluation"]
