@@ -8,7 +8,7 @@ NATIVE := $(shell find src/fallline/native -name '*.cpp' -o -name '*.h' 2>/dev/n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-authors lint format docs race bench statistics quality peers clean
+.PHONY: help setup test test-authors lint format docs race race-checks bench statistics quality peers clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -59,6 +59,9 @@ docs: setup ## write docs/optimizers.md and docs/workloads.md from their own dat
 
 race: setup ## AdamW in every implementation, step against step, on this machine
 	$(BIN)/python -m benchmarks.adamw_step
+
+race-checks: setup ## what a race must survive: 20 kills, twins, its own overhead; about ten minutes
+	$(BIN)/python -m benchmarks.race_checks
 
 # DeepSpeed compiles its kernel at first use and looks for ninja on the path.
 bench: setup peers ## all benchmarks, against the other packages; writes docs/benchmarks.md

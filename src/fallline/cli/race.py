@@ -69,6 +69,9 @@ def race(
         Path | None,
         typer.Option("--results", metavar="FILE", help="The results file; the same command goes on with it."),
     ] = None,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Begin anew if the race in --results has ended; an unfinished one goes on.")
+    ] = False,
     status: Annotated[bool, typer.Option("--status", help="Say how far the race in --results is, and end.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Say what would run: counts, hours, memory, and end.")] = False,
     export: Annotated[
@@ -102,6 +105,8 @@ def race(
         if plan:
             _plan(entries, contestants, rules, jobs, path, as_json, out)
             return
+        if anew:
+            _remove_if_ended(path)
         summary = _run(entries, contestants, rules, path, jobs, engine, address, quiet or as_json)
     except (StoreError, WorkloadError) as error:
         raise BadInput(str(error)) from None
@@ -198,6 +203,20 @@ def _contestants(names: list[str], toml: str | None) -> list[Contestant]:
 def _default_results(entries: list[Entry]) -> Path:
     name = entries[0].name if len(entries) == 1 else f"{len(entries)}-workloads"
     return Path(f"race-{name}.sqlite")
+
+
+def _remove_if_ended(path: Path) -> None:
+    if not path.exists():
+        return
+    from fallline.race.results import Results
+
+    with Results(path) as store:
+        rows = store.rows()
+        if not rows or any(row.status is None for row in rows):
+            return
+        # SQLite keeps two more files beside a database that is open.
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def _only_results(workloads: list[str]) -> Path:

@@ -186,8 +186,12 @@ class Saver:
         }
         # Whole or not at all: a file that is being written has another name.
         partial = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-        torch.save(content, partial)
-        os.replace(partial, self._path)
+        try:
+            torch.save(content, partial)
+            os.replace(partial, self._path)
+        except (OSError, RuntimeError):
+            # A full disk: the trial goes on, from the checkpoint before if it is interrupted.
+            partial.unlink(missing_ok=True)
         self._last = time.perf_counter()
         self._took = self._last - start
 
