@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,22 @@ def test_a_users_file_just_works_and_its_results_can_be_read(
     assert len({t["seed"] for t in trials}) == 4, "the same contestant under two names has seeds of its own"
     with (tmp_path / "tables" / "r-evaluations.csv").open() as file:
         assert {row["step"] for row in csv.DictReader(file)} >= {"10"}
+
+
+def test_anew_runs_a_race_that_has_ended_once_more(fallline: Command, raced: tuple[Path, str], tmp_path: Path) -> None:
+    path, _ = raced
+
+    def last_end() -> float:
+        database = sqlite3.connect(path)
+        (found,) = database.execute("select max(ended) from trial").fetchone()
+        database.close()
+        return float(found)
+
+    before = last_end()
+    assert fallline("race", str(tmp_path / "tiny.py"), *QUICK, "-q", "--results", str(path)).code == 0
+    assert last_end() == before, "without --anew nothing is run"
+    assert fallline("race", str(tmp_path / "tiny.py"), *QUICK, "-q", "--anew", "--results", str(path)).code == 0
+    assert last_end() > before
 
 
 def test_parquet_needs_pyarrow_and_says_so(fallline: Command, raced: tuple[Path, str], tmp_path: Path) -> None:

@@ -77,6 +77,9 @@ def race(
     export: Annotated[
         str | None, typer.Option("--export", help="csv or parquet: write --results as tables, and end.")
     ] = None,
+    figures: Annotated[
+        Path | None, typer.Option("--figures", metavar="DIR", help="Write profiles and scores there, as PNG and SVG.")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of trial points and of trainings.")] = 0,
     as_json: Json = False,
     quiet: Annotated[
@@ -113,6 +116,10 @@ def race(
     except RaceError as error:
         typer.echo(f"fallline: {error}", err=True)
         raise typer.Exit(1) from None
+    if figures is not None:
+        from fallline.cli.score import draw_figures
+
+        draw_figures(summary.board, figures, quiet)
     emit(summary.as_data(), lambda console: show(console, summary, path, quiet=quiet), as_json=as_json, out=out)
 
 

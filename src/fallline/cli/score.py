@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fallline.cli.exits import BadInput
-from fallline.cli.output import Json, Out, check_out, emit, render
+from fallline.cli.output import Json, Out, check_out, emit
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,7 +69,7 @@ def score(
     table = from_logs(found.trials, held_out=held_out, compat=compat)
     board = leaderboard(table, compat=compat, reference=reference, budgets=BUDGETS["v0.5"], seed=seed)
     if figures is not None:
-        _draw(board, figures, quiet)
+        draw_figures(board, figures, quiet)
     if as_csv or as_md:
         text = csv_text(board) if as_csv else markdown(board)
         emit(None, lambda console: console.print(text, soft_wrap=True, end=""), as_json=False, out=out)
@@ -81,7 +81,7 @@ def score(
         _report(found.problems, quiet)
 
 
-def _draw(board: Leaderboard, folder: Path, quiet: bool) -> None:
+def draw_figures(board: Leaderboard, folder: Path, quiet: bool) -> None:
     from fallline.score.figures import FiguresUnavailable, draw
 
     try:
@@ -217,4 +217,4 @@ def markdown(board: Leaderboard) -> str:
     return "\n".join([*lines, "", board.verdict, ""])
 
 
-__all__ = ["csv_text", "markdown", "render", "score", "show", "table"]
+__all__ = ["csv_text", "draw_figures", "markdown", "score", "show", "table"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import shutil
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -183,6 +183,8 @@ class Race:
         self.progress.planned(len(rows) - len(waiting), len(rows))
         free = list(range(self.engine.slots))[::-1]
         running: dict[int, Row] = {}
+        # Of this run: attempts in the file also count interruptions of the whole race, which are no trial's fault.
+        lost: Counter[int] = Counter()
         while waiting or running:
             while waiting and free:
                 row = waiting.popleft()
@@ -196,8 +198,8 @@ class Race:
                 continue
             del running[slot]
             free.append(slot)
-            if event["event"] == LOST and row.attempts + 1 < ATTEMPTS:
-                row.attempts += 1
+            if event["event"] == LOST and lost[row.id] + 1 < ATTEMPTS:
+                lost[row.id] += 1
                 self.progress.notice(f"{_named(row)}: {event['note']}; it goes on from its last checkpoint")
                 waiting.appendleft(row)
                 continue
