@@ -7,11 +7,13 @@ from collections.abc import Callable
 from benchmarks.cases import (
     bandwidth,
     build,
+    every_rule,
     first_step,
     groups,
     large,
     low_bit_peers,
     memory,
+    rule_peers,
     small,
     training_loop,
 )
@@ -24,6 +26,8 @@ CASES: dict[str, Callable[[Settings], Result]] = {
     "low_bit_peers": low_bit_peers.run,
     "groups": groups.run,
     "bandwidth": bandwidth.run,
+    "every_rule": every_rule.run,
+    "rule_peers": rule_peers.run,
     "memory": memory.run,
     "first_step": first_step.run,
     "build": build.run,
