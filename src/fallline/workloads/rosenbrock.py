@@ -16,7 +16,7 @@ class Point(nn.Module):
     def __init__(self, seed: int):
         super().__init__()
         # Seeds differ by where they start, a little around the usual point.
-        self.xy = nn.Parameter(torch.tensor(START) + 0.1 * torch.randn(2, generator=generator(seed, "start")))
+        self.xy = nn.Parameter(torch.tensor(START) + 0.02 * torch.randn(2, generator=generator(seed, "start")))
 
     def forward(self) -> Tensor:
         x, y = self.xy

@@ -37,6 +37,8 @@ METHODS: dict[str, dict[str, tuple[float, float]]] = {
     "nesterov": MOMENTUM,
     "heavy_ball": MOMENTUM,
 }
+# Learning rates of networks do not fit these functions: factors for adaptive and for momentum methods.
+LR_SCALE = {"quadratic_deep": (10.0, 0.1), "rosenbrock": (10.0, 0.01)}
 BASELINE = "adamw"
 WARMUP = 0.05
 FIRST_REPEAT = 100
@@ -51,9 +53,11 @@ class Run(NamedTuple):
     horizon: int
 
 
-def points(method: str, count: int) -> list[dict[str, float]]:
+def points(method: str, count: int, workload: str = "") -> list[dict[str, float]]:
     """Settings from a scrambled Sobol' sequence, logarithmic in every dimension; more trials add to fewer."""
-    space = METHODS[method]
+    space = dict(METHODS[method])
+    scale = LR_SCALE.get(workload, (1.0, 1.0))[METHODS[method] is MOMENTUM]
+    space["lr"] = (space["lr"][0] * scale, space["lr"][1] * scale)
     drawn = torch.quasirandom.SobolEngine(len(space), scramble=True, seed=mixed(0, method) % 2**31).draw(count)
     return [
         {
@@ -136,7 +140,7 @@ class Store:
 
 def tried_points(workload: Workload, store: Store, trials: int, like: dict[str, Any] | None) -> list[tuple[Run, float]]:
     """Every trial and its best value.  ``like``: only what was best for another workload, by its record."""
-    settings = {method: points(method, trials) for method in METHODS}
+    settings = {method: points(method, trials, workload.name) for method in METHODS}
     if like is not None:
         wanted = dict.fromkeys([like["best_method"], BASELINE])
         settings = {method: [like["by_method"][method]["setting"]] for method in wanted}
@@ -171,7 +175,7 @@ def set_target(
         "best_setting": chosen.setting,
         "repeats": repeated,
         "by_method": {
-            method: {"setting": run.setting, "value": value}
+            method: {"setting": run.setting, "value": None if math.isnan(value) else value}
             for method, (run, value) in _best_by_method(workload, tried).items()
         },
         "baseline": {
