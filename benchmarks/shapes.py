@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-WIDTH, LAYERS, CONTEXT, VOCABULARY = 768, 12, 1024, 8192
+from fallline.step.gpt2 import Gpt2
 
 
 def gpt2_small(divisor: int = 1) -> list[tuple[int, ...]]:
     """Parameter shapes in the order of the model; ``divisor`` makes a narrower one for quick runs."""
-    width = WIDTH // divisor
-    norm = [(width,), (width,)]
-    attention = [(3 * width, width), (3 * width,), (width, width), (width,)]
-    feed_forward = [(4 * width, width), (4 * width,), (width, 4 * width), (width,)]
-    layer = [*norm, *attention, *norm, *feed_forward]
-    return [(VOCABULARY, width), (CONTEXT, width), *(layer * LAYERS), *norm]
+    return Gpt2(heads=12, layers=12, width=768 // divisor, vocabulary=8192, context=1024).shapes()

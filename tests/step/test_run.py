@@ -126,6 +126,8 @@ def test_arms_far_behind_are_timed_less_often(monkeypatch: pytest.MonkeyPatch) -
     samples = interleave(arms, for_rounds(9), thin=["quick", "slow"], sample_seconds=0.0)
     assert {name: len(s) for name, s in samples.seconds.items()} == {"quick": 9, "slow": 3, "probe": 9}
     assert samples.every == {"slow": EVERY}
+    samples = interleave(arms, for_rounds(18), thin=["quick", "slow"], thin_seconds=100.0, sample_seconds=0.0)
+    assert {name: len(s) for name, s in samples.seconds.items()} == {"quick": 18, "slow": 2, "probe": 18}
 
 
 def test_bad_values_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,6 +102,11 @@ class Report:
         for table in self.tables:
             for row in table.rows:
                 found += [f"{row.cell.label}, {name}: {arm.missing}" for name, arm in row.arms.items() if arm.missing]
+                found += [
+                    f"{row.cell.label}, {name}: far behind, timed {len(arm.samples)} times and not compared"
+                    for name, arm in row.arms.items()
+                    if arm.far_behind
+                ]
                 found += [f"{row.cell.label}, set aside: {text}" for text in row.wrong]
             if table.missing:
                 found.append(f"{table.title}: not measured yet: {', '.join(table.missing)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import random
 import statistics
 import time
@@ -25,6 +26,9 @@ found at a noise of 7 % per sample in 97 of 100 cases as one of 90 comparisons (
 FAR_BEHIND, EVERY = 5.0, 4
 """An arm this many times slower than the fastest is timed in every fourth round only: its place is clear, and five of
 its samples against 18 settle it among 90 comparisons."""
+RARELY = LOOKS[0] // 2
+"""Rounds between samples of an arm that is far behind and so slow that five samples would take all the time there is:
+two of them before the first look show where it is, and no verdict needs more."""
 LONG = 2.0
 """Seconds; a call that long is its own warm-up."""
 SAME = 0.01
@@ -77,12 +81,13 @@ def interleave(
     before: Arm | None = None,
     wait: Wait = nothing_to_wait_for,
     thin: Sequence[str] = (),
+    thin_seconds: float = math.inf,
 ) -> Samples:
     """Samples of all arms until ``enough`` says so.
 
     ``before`` runs ahead of every sample, outside the clock (a cache flush); a sample is then a single call.
     Without it a sample repeats short calls until it lasts ``sample_seconds``. Those of
-    ``thin`` that are far behind the fastest of them are timed less often.
+    ``thin`` that are far behind the fastest of them are timed less often, in about ``thin_seconds`` each.
     """
     order = random.Random(seed)
     warm_up = {name: [seconds_of(arm, 1, wait)] for name, arm in arms.items()}
@@ -90,7 +95,7 @@ def interleave(
         if taken[0] < LONG or name not in thin:
             taken.append(seconds_of(arms[name], 1, wait))
     calls = {name: 1 if before else calls_for(single[-1], sample_seconds) for name, single in warm_up.items()}
-    every = _every({name: warm_up[name] for name in thin})
+    every = _every({name: warm_up[name] for name in thin}, thin_seconds)
     seconds: dict[str, list[float]] = {name: [] for name in arms}
 
     def one_round(into: dict[str, list[float]], names: Sequence[str]) -> None:
@@ -113,9 +118,14 @@ def interleave(
     return Samples(seconds, warm_up, calls, stopped or "", every)
 
 
-def _every(warm_up: Mapping[str, list[float]]) -> dict[str, int]:
+def _every(warm_up: Mapping[str, list[float]], seconds: float) -> dict[str, int]:
     fastest = min((taken[-1] for taken in warm_up.values()), default=0.0)
-    return {name: EVERY for name, taken in warm_up.items() if taken[-1] > FAR_BEHIND * fastest}
+    samples = -(-LOOKS[0] // EVERY)
+    return {
+        name: EVERY if samples * taken[-1] <= seconds else RARELY
+        for name, taken in warm_up.items()
+        if taken[-1] > FAR_BEHIND * fastest
+    }
 
 
 def until_settled(pairs: Sequence[tuple[str, str]], *, interval: float, least: int, most: int, seconds: float) -> Rule:
@@ -152,7 +162,8 @@ def until_decided(names: Sequence[str], *, seconds: float, family: int = 1, look
         if not start:
             start.append(now)
         if done in looks and len(names) > 1:
-            verdict = _decided(found, names, len(looks), family)
+            often = [name for name in names if len(found[name]) * RARELY > done + RARELY]
+            verdict = _decided(found, often, len(looks), family)
             if verdict:
                 return verdict
         if done >= looks[-1]:

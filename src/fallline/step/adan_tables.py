@@ -52,7 +52,7 @@ def _shape(row: CellResult) -> tuple[int, int]:
 def _cell(table: TableResult, row: CellResult | None, config: Gpt2, name: str) -> str:
     if row is not None and row.arms[name].seconds is not None:
         return milliseconds(row.arms[name])
-    able = [one for one in table.rows if one.arms[name].counts]
+    able = [one for one in table.rows if one.arms[name].seconds is not None and not one.arms[name].wrong]
     if not able:
         return "–"
     largest = max(able, key=lambda one: one.cell.elements)

@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Sequence
 
 from fallline.measure import gates
+from fallline.measure.interleave import RARELY
 from fallline.measure.stats import ALPHA, Comparison, Estimate, bootstrap_median, compare, holm, paired_ratio
 from fallline.step.plan import PROBE, Cell, Plan
 from fallline.step.results import ArmRecord, CellRecord
@@ -29,13 +30,15 @@ class ArmResult:
     first_seconds: float | None = None
     """Its first step in this cell: with compilation, where there is any left to do."""
     samples: Sequence[float] = ()
+    far_behind: bool = False
+    """So slow that it was timed twice only: shown, not compared."""
     wrong: list[str] = dataclasses.field(default_factory=list)
     """What the gates found."""
 
     @property
     def counts(self) -> bool:
         """Whether it takes part in comparisons."""
-        return self.seconds is not None and not self.wrong
+        return self.seconds is not None and not self.wrong and not self.far_behind
 
 
 @dataclasses.dataclass
@@ -133,6 +136,7 @@ def _row(record: CellRecord) -> CellResult:
 def _arm(arm: ArmRecord, record: CellRecord, probe: ArmRecord | None) -> ArmResult:
     result = ArmResult(arm.name, arm.missing, launches=arm.facts.get("launches"), samples=arm.seconds)
     result.first_seconds = arm.facts.get("first_seconds")
+    result.far_behind = arm.facts.get("every", 1) >= RARELY
     if not arm.seconds:
         return result
     result.seconds = bootstrap_median(arm.seconds)

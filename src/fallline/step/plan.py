@@ -120,12 +120,14 @@ def check_memory(cells: Sequence[Cell], available: int | None = None) -> None:
     free = machine.available_memory() if available is None else available
     if free is None or not cells:
         return
-    largest = max(cells, key=Cell.needed)
-    if largest.needed() > free:
-        raise DoesNotFit(
-            f"{largest.label} needs {largest.needed() / 1e9:.1f} GB with the implementations asked for, and "
-            f"{free / 1e9:.1f} GB are available; leave out the largest sizes or an implementation"
-        )
+    # What is held is quickly known; temporaries are counted only where that fits.
+    for needed in (Cell.held, Cell.needed):
+        largest = max(cells, key=needed)
+        if needed(largest) > free:
+            raise DoesNotFit(
+                f"{largest.label} needs {needed(largest) / 1e9:.1f} GB with the implementations asked for, and "
+                f"{free / 1e9:.1f} GB are available; leave out the largest sizes or an implementation"
+            )
 
 
 def arms_of(

@@ -119,6 +119,7 @@ def _time(
         sample_seconds=limits.sample_seconds,
         before=CacheFlush(machine.last_level_cache()) if cell.flush else None,
         thin=() if limits.steps else names,
+        thin_seconds=limits.seconds,
     )
     arms[PROBE] = ArmRecord(PROBE)
     for name, seconds in samples.seconds.items():

@@ -48,7 +48,7 @@ def _from_timm(name: str) -> Shapes:
     try:
         timm: Any = importlib.import_module("timm")
     except ImportError as error:
-        raise BadModel(f"--model timm:{name}: timm is not installed ({error}); pip install timm") from error
+        raise BadModel(f"--model timm:{name}: timm cannot be imported ({error}); install it") from error
     import torch
 
     try:
