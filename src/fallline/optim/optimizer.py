@@ -17,6 +17,7 @@ from fallline.lower.batch import HALF, StepNumbers
 from fallline.lower.together import Late, together
 from fallline.optim import checkpoint, gradients, modes
 from fallline.optim.choose import Choice, check_possible, choose_lowering
+from fallline.optim.counters import Counters
 from fallline.optim.layout import check_parameter, refuse_repeated, refuse_shared
 from fallline.optim.options import (
     GROUP_OPTIONS,
@@ -321,8 +322,9 @@ class RuleOptimizer(torch.optim.Optimizer):
                 if name in entry:
                     flat[member.number] = float(entry[name])
                     dict.__setitem__(entry, name, flat[member.number])
-            # numpy's view of the same memory: its operations start faster than torch's.
             self._flat[name] = flat.numpy()
+            if name == STEP:
+                self._counters = Counters(flat)
 
     # ------------------------------------------------------------------ step
 
@@ -400,7 +402,7 @@ class RuleOptimizer(torch.optim.Optimizer):
                 follow(master, param)
 
     def _run(self, plan: Plan, factor: float, sparse: Sequence[tuple[Bucket, int, Tensor]]) -> None:
-        rows = Rows(self._classes, self.param_groups, self._flat)
+        rows = Rows(self._classes, self.param_groups, self._flat, self._counters.common())
         present = self._run_buckets(plan.buckets, rows, factor)
         for bucket, i, grad in sparse:
             numbers = rows.of(bucket, [i])
@@ -452,7 +454,7 @@ class RuleOptimizer(torch.optim.Optimizer):
             factor = gradients.factor(self, plan.buckets, ())
         if factor is None:
             return
-        rows = Rows(self._classes, self.param_groups, self._flat)
+        rows = Rows(self._classes, self.param_groups, self._flat, self._counters.common())
         buckets = [bucket.companion(program) for bucket, program in zip(plan.buckets, programs, strict=True)]
         present = set(self._run_buckets(buckets, rows, factor))
         if any(program.param in program.writes for program in programs):
@@ -481,12 +483,11 @@ class RuleOptimizer(torch.optim.Optimizer):
 
     def _advance(self, plan: Plan, present: list[int], writes: Sequence[ScalarWrite]) -> None:
         """Counts the step, and tells autograd that the parameters have changed."""
-        flat = self._flat[STEP]
         if len(present) == len(plan.everyone):
-            flat += 1.0
+            self._counters.advance_all()
             torch.autograd.graph.increment_version(plan.params)
         elif present:
-            flat[present] += 1.0
+            self._counters.advance(present)
             chosen = set(present)
             stepped = [m.param for b in plan.buckets for m in b.members if m.number in chosen]
             torch.autograd.graph.increment_version(stepped)
@@ -501,6 +502,8 @@ class RuleOptimizer(torch.optim.Optimizer):
         for target, name, value in writes:
             if isinstance(target, dict):
                 target[name] = value
+            elif name == STEP:
+                self._counters.set(target, value)
             else:
                 self._flat[name][target] = value
 

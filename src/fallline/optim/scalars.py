@@ -110,12 +110,15 @@ class Rows:
         classes: GroupClasses,
         groups: Sequence[dict[str, Any]],
         flat: Mapping[str, np.ndarray],
+        common_step: float | None,
     ):
         self.groups = groups
         self.by_group = classes.by_group
         self.classes, self.class_of_group = classes.sort(groups)
         self.flat = flat
         self.steps = flat[STEP]
+        self.common_step = common_step
+        """The counter of every parameter, if all are equal."""
         self.scalars = {name: values.tolist() for name, values in flat.items() if name != STEP}
         self.writes: list[ScalarWrite] = []
         self.total = 0
@@ -135,7 +138,7 @@ class Rows:
         """Whether its parameters differ in nothing but their group."""
         if bucket.facts is not None:
             return False
-        for name in (STEP, *bucket.scalar_inputs):
+        for name in bucket.scalar_inputs if self.common_step is not None else (STEP, *bucket.scalar_inputs):
             values = self.flat[name][bucket.where]
             if not (values == values[0]).all():
                 return False
@@ -144,7 +147,7 @@ class Rows:
     def _uniform(self, bucket: Bucket) -> StepNumbers:
         """One row per class."""
         program, number = bucket.program, bucket.numbers[0]
-        step = float(self.steps[number])
+        step = float(self.steps[number]) if self.common_step is None else self.common_step
         own = {name: self.scalars[name][number] for name in bucket.scalar_inputs}
         row_of, chosen = bucket.zeros, self.classes
         if len(chosen) > 1:

@@ -1,0 +1,42 @@
+"""The step counters of all parameters, in one flat tensor; those in the states are views of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+
+class Counters:
+    """Remembers whether all are equal, which is the rule, instead of comparing a thousand of them at every step.
+
+    Autograd's version of the tensor tells when somebody else has written to one of its views.
+    """
+
+    def __init__(self, flat: Tensor):
+        self.flat = flat
+        # numpy's view of the same memory: its operations start faster than torch's.
+        self.array = flat.numpy()
+        self._common: float | None = None
+        self._version = -1
+
+    def common(self) -> float | None:
+        """The value of all counters, None if they differ."""
+        if self._version != self.flat._version:
+            self._version = self.flat._version
+            self._common = float(self.array[0]) if len(self.array) and (self.array == self.array[0]).all() else None
+        return self._common
+
+    def advance_all(self) -> None:
+        self.array += 1.0
+        if self._common is not None:
+            self._common += 1.0
+
+    def advance(self, numbers: Sequence[int]) -> None:
+        self.array[numbers] += 1.0
+        self._version = -1
+
+    def set(self, numbers: Any, value: float) -> None:
+        self.array[numbers] = value
+        self._version = -1
