@@ -132,7 +132,7 @@ def _measure(plan: Plan, results: Results, limits: Limits, fresh: bool, quiet: b
     if plan.name == "adan-gpt2":
         from fallline.step.memory_table import measure_memory
 
-        measure_memory(results, memory_seconds, limits.seed, lambda text: quiet or typer.echo(text, err=True))
+        measure_memory(results, memory_seconds, limits.seed, lambda text: None if quiet else typer.echo(text, err=True))
 
 
 class Progress:

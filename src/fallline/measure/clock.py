@@ -24,7 +24,8 @@ def wait_for(device: str) -> Wait:
         return nothing_to_wait_for
     import torch
 
-    return getattr(torch, device.partition(":")[0]).synchronize  # type: ignore[no-any-return]
+    synchronise: Wait = getattr(torch, device.partition(":")[0]).synchronize
+    return synchronise
 
 
 def seconds_of(arm: Arm, calls: int = 1, wait: Wait = nothing_to_wait_for) -> float:

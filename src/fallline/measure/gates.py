@@ -49,9 +49,7 @@ def falls_with_size(
     return found
 
 
-def changes_nothing(
-    axis: str, work: Mapping[object, float], seconds: Mapping[object, float] | None = None
-) -> str | None:
+def changes_nothing(axis: str, work: Mapping[int, float], seconds: Mapping[int, float] | None = None) -> str | None:
     """A swept axis along which the work, or the time in spite of the work, stays the same."""
     if len(work) < 2:
         return None

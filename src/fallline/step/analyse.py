@@ -186,11 +186,11 @@ def _gate_line(work: Sequence[int], arms: Sequence[ArmResult], family: int) -> N
         if text not in arms[at].wrong:
             arms[at].wrong.append(text)
     seconds = {count: statistics.median(arm.samples) for count, arm in zip(work, arms, strict=True)}
-    text = gates.changes_nothing("the axis", {count: float(count) for count in work}, seconds)
+    flat = gates.changes_nothing("the axis", {count: float(count) for count in work}, seconds)
     # Tiny tensors may cost the same: only where the memory traffic decides must more of it take longer.
-    if text and work and max(work) >= 1 << 20:
+    if flat and max(work) >= 1 << 20:
         for arm in arms:
-            arm.wrong.append(text)
+            arm.wrong.append(flat)
 
 
 def _compare(table: TableResult) -> None:

@@ -95,9 +95,13 @@ class AdanRow:
     printed_percent: str
 
 
-ADAN_GPT2 = tuple(
-    AdanRow(*map(int, parts[:4]), *parts[4:]) for parts in (line.split() for line in _ADAN_TEXT.strip().splitlines())
-)
+def _adan_row(line: str) -> AdanRow:
+    parts = line.split()
+    heads, layers, width, millions = map(int, parts[:4])
+    return AdanRow(heads, layers, width, millions, *parts[4:])
+
+
+ADAN_GPT2 = tuple(map(_adan_row, _ADAN_TEXT.strip().splitlines()))
 
 Grid = dict[tuple[int, int], dict[str, float]]
 """(tensors, size) → implementation → ms."""

@@ -59,9 +59,9 @@ def region(rows: Sequence[CellResult]) -> str:
     together: dict[tuple[int, ...], list[int]] = {}
     for size, counts in sorted(by_size.items()):
         together.setdefault(tuple(sorted(counts)), []).append(size)
-    for counts, sizes in together.items():
-        noun = "tensor" if counts == (1,) else "tensors"
-        parts.append(f"{_listed(counts)} {noun} of {_listed(sizes)}")
+    for many, sizes in together.items():
+        noun = "tensor" if many == (1,) else "tensors"
+        parts.append(f"{_listed(many)} {noun} of {_listed(sizes)}")
     return "; ".join(parts)
 
 
