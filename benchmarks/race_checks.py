@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ COMMAND = ["-o", "adamw,schedule_free_adamw", "--clock", "steps", "--no-early-st
 
 def main() -> int:
     chosen = sys.argv[1:] or ["overhead", "kills", "twins"]
-    checks = {"overhead": overhead, "kills": kills, "twins": twins}
+    checks: dict[str, Callable[[], bool]] = {"overhead": overhead, "kills": kills, "twins": twins}
     return max(int(not checks[name]()) for name in chosen)
 
 
