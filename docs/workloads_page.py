@@ -42,7 +42,8 @@ WITHIN = """\
 A target is "lower" or "higher" as its metric demands: cross-entropy, error rate, WER, losses and f must fall, SSIM,
 mAP and BLEU must rise. The budget is in training steps, and in seconds of training on one thread of {machine};
 evaluations are not counted. "Baseline" is AdamW at the best setting that the search for targets found, with linear
-warm-up over 5 % and a cosine over the whole budget: after how much of it one run reached the target.
+warm-up over 5 % and a cosine over the whole budget (where nothing was tried, the setting taken): after how much of it
+one run reached the target.
 """
 
 TARGETS = """\
@@ -52,8 +53,8 @@ By AlgoPerf's procedure in miniature, `python -m fallline.workloads.set_targets 
 NAdamW, SGD with Nesterov's and with heavy-ball momentum), each tried at quasirandom points of its search space in two
 thirds of the budget; the best setting of all is repeated with new seeds; the target is the median of the repeats'
 best validation values. The command goes on where it was stopped. Its defaults are 10 trials per method and 5 repeats.
-**The targets above were set with fewer**, as the table says, and a held-out variant took the settings of its base; a
-full run may move them.
+**The targets above were set with fewer**, as the table says: where it names a workload, nothing was tried, and that
+workload's best setting was taken. They are provisional: a full run will move them. `rosenbrock` has a target by choice.
 """
 
 OWN = """\
@@ -133,6 +134,7 @@ def table(body: list[tuple[str, ...]], head: tuple[str, ...] = HEAD) -> str:
 def rows(workload: Workload) -> list[tuple[str, ...]]:
     """One for each kind of data that a target was set on."""
     about = workload.about
+    known = records().get(workload.name) or {workload.data_name: {"target": workload.target}}
     return [
         (
             f"`{workload.name}`",
@@ -142,14 +144,16 @@ def rows(workload: Workload) -> list[tuple[str, ...]]:
             about.loss,
             f"{workload.metric}, {workload.direction}",
             f"{record['target']:.5g}",
-            f"{record['max_steps']} steps, {_seconds(record['max_seconds'])}",
+            f"{workload.max_steps} steps" + (f", {_seconds(record['max_seconds'])}" if "max_seconds" in record else ""),
             _baseline(record),
         )
-        for data, record in sorted(records().get(workload.name, {}).items())
+        for data, record in sorted(known.items())
     ]
 
 
 def _baseline(record: dict[str, Any]) -> str:
+    if not record.get("baseline"):
+        return "not run"
     steps = record["baseline"]["steps_to_target"]
     if steps is None:
         return "not reached"
@@ -181,7 +185,7 @@ def settings() -> str:
             setting = ", ".join(f"{key} {value:g}" for key, value in record["best_setting"].items())
             tried = f"{record['trials_per_method']} × 4"
             if record.get("settings_of"):
-                tried = f"those of `{record['settings_of']}`"
+                tried = f"none: the setting of `{record['settings_of']}`"
             body.append(
                 (f"`{name}`", data, tried, str(len(record["repeats"])), record["best_method"], setting, record["date"])
             )

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from fallline.workloads.seeding import generator
-from fallline.workloads.targets import with_target
 from fallline.workloads.workload import About, Workload
 
 START = (-1.5, 2.0)
+TARGET = 0.01
+"""Chosen: the least value, 0, is known, and some methods reach it."""
 
 
 class Point(nn.Module):
@@ -24,17 +25,16 @@ class Point(nn.Module):
 
 
 def workload() -> Workload:
-    return with_target(
-        Workload(
-            name="rosenbrock",
-            model=Point,
-            batch=lambda step, seed: None,
-            loss=lambda model, batch: model(),
-            evaluate=lambda model: model().item(),
-            metric="f",
-            max_steps=3000,
-            eval_every=50,
-            data_name="none: a function",
-            about=About("minimise a function", "none", "two numbers", "f"),
-        )
+    return Workload(
+        name="rosenbrock",
+        model=Point,
+        batch=lambda step, seed: None,
+        loss=lambda model, batch: model(),
+        evaluate=lambda model: model().item(),
+        metric="f",
+        max_steps=3000,
+        eval_every=50,
+        target=TARGET,
+        data_name="none: a function",
+        about=About("minimise a function", "none", "two numbers", "f"),
     )

@@ -37,8 +37,8 @@ METHODS: dict[str, dict[str, tuple[float, float]]] = {
     "nesterov": MOMENTUM,
     "heavy_ball": MOMENTUM,
 }
-# Learning rates of networks do not fit these functions: factors for adaptive and for momentum methods.
-LR_SCALE = {"quadratic_deep": (10.0, 0.1), "rosenbrock": (10.0, 0.01)}
+# Learning rates of networks do not fit a quadratic: factors for adaptive and for momentum methods.
+LR_SCALE = {"quadratic_deep": (10.0, 0.1)}
 BASELINE = "adamw"
 WARMUP = 0.05
 FIRST_REPEAT = 100
@@ -138,29 +138,36 @@ class Store:
         return [(int(steps), float(value)) for steps, value in self.rows[key]]
 
 
-def tried_points(workload: Workload, store: Store, trials: int, like: dict[str, Any] | None) -> list[tuple[Run, float]]:
-    """Every trial and its best value.  ``like``: only what was best for another workload, by its record."""
-    settings = {method: points(method, trials, workload.name) for method in METHODS}
-    if like is not None:
-        wanted = dict.fromkeys([like["best_method"], BASELINE])
-        settings = {method: [like["by_method"][method]["setting"]] for method in wanted}
-    runs = [Run("trial", method, s, 0, target_horizon(workload)) for method in settings for s in settings[method]]
+def tried_points(workload: Workload, store: Store, trials: int) -> list[tuple[Run, float]]:
+    """Every trial and its best value."""
+    horizon = target_horizon(workload)
+    runs = [Run("trial", method, s, 0, horizon) for method in METHODS for s in points(method, trials, workload.name)]
     return [(run, best(workload, store.values(workload, run))) for run in runs]
 
 
 def set_target(
-    workload: Workload, store: Store, trials: int, repeats: int, like: dict[str, Any] | None = None
+    workload: Workload,
+    store: Store,
+    trials: int,
+    repeats: int,
+    like: dict[str, Any] | None = None,
+    with_baseline: bool = True,
 ) -> dict[str, Any]:
-    tried = tried_points(workload, store, trials, like)
-    chosen = _best_of(workload, tried)
+    """``like``, the record of another workload: no trials, its best setting is taken."""
+    tried = tried_points(workload, store, trials) if like is None else []
+    if like is None:
+        chosen = _best_of(workload, tried)
+    else:
+        chosen = Run("trial", like["best_method"], like["best_setting"], 0, target_horizon(workload))
     repeated = [
         best(workload, store.values(workload, chosen._replace(kind="repeat", seed=FIRST_REPEAT + number)))
         for number in range(repeats)
     ]
     target = statistics.median(repeated)
-    aimed = workload.replace(target=target)
-    baseline, _ = _best_by_method(workload, tried)[BASELINE]
-    curve = store.values(workload, baseline._replace(kind="baseline", seed=FIRST_REPEAT, horizon=workload.max_steps))
+    baseline = None
+    if with_baseline:
+        run, _ = _best_by_method(workload, tried).get(BASELINE, (chosen, math.nan))
+        baseline = baseline_run(workload.replace(target=target), store, run)
     return {
         "target": target,
         "metric": workload.metric,
@@ -170,7 +177,7 @@ def set_target(
         "date": datetime.date.today().isoformat(),
         "machine": machine.cpu_model(),
         "torch": torch.__version__,
-        "trials_per_method": trials if like is None else 1,
+        "trials_per_method": trials if like is None else 0,
         "best_method": chosen.method,
         "best_setting": chosen.setting,
         "repeats": repeated,
@@ -178,12 +185,15 @@ def set_target(
             method: {"setting": run.setting, "value": None if math.isnan(value) else value}
             for method, (run, value) in _best_by_method(workload, tried).items()
         },
-        "baseline": {
-            "method": BASELINE,
-            "setting": baseline.setting,
-            "steps_to_target": next((steps for steps, value in curve if aimed.reached(value)), None),
-        },
+        "baseline": baseline,
     }
+
+
+def baseline_run(workload: Workload, store: Store, run: Run) -> dict[str, Any]:
+    """When a run with the whole budget as its horizon reaches the target."""
+    curve = store.values(workload, run._replace(kind="baseline", seed=FIRST_REPEAT, horizon=workload.max_steps))
+    reached = next((steps for steps, value in curve if workload.reached(value)), None)
+    return {"method": run.method, "setting": run.setting, "steps_to_target": reached}
 
 
 def _best_by_method(workload: Workload, tried: list[tuple[Run, float]]) -> dict[str, tuple[Run, float]]:
@@ -234,7 +244,8 @@ def main() -> None:
     parser.add_argument("names", nargs="+", help="workloads")
     parser.add_argument("--trials", type=int, default=10, help="points per method; AlgoPerf's are 200")
     parser.add_argument("--repeats", type=int, default=5, help="of the best setting; AlgoPerf's are 20")
-    parser.add_argument("--like", help="try only the best settings of this workload, for instance a variant's base")
+    parser.add_argument("--like", help="no trials: take the best setting of this workload, say a variant's base")
+    parser.add_argument("--no-baseline", action="store_true", help="do not run the baseline with the whole budget")
     parser.add_argument("--time", action="store_true", help="measure step times only; on a quiet machine")
     parser.add_argument("--store", type=Path, default=cache_folder().parent.parent / "targets", help="folder of runs")
     options = parser.parse_args()
@@ -248,7 +259,9 @@ def main() -> None:
             store = Store(options.store / f"{workload.name}.jsonl")
             base = load(options.like) if options.like else None
             like = targets.record(base.name, targets.data_family(base.data_name)) if base else None
-            changes = set_target(workload, store, options.trials, options.repeats, like)
+            changes = set_target(
+                workload, store, options.trials, options.repeats, like, with_baseline=not options.no_baseline
+            )
             changes["settings_of"] = options.like
         write(workload.name, family, changes)
         print(f"{workload.name} on {family}: {json.dumps(changes)}", flush=True)
