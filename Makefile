@@ -73,6 +73,7 @@ statistics: setup ## how often the verdicts of `fallline step` are right, with r
 quality: setup peers ## what low-bit states do to updates and to training; goes on where it was stopped
 	$(BIN)/python -m benchmarks.quantization_error
 	$(BIN)/python -m benchmarks.int8_training
+	$(BIN)/python -m benchmarks.int8_rules
 
 peers: .venv/.peers ## install the packages we compare with
 
