@@ -109,7 +109,8 @@ def test_newer_file_is_refused(fallline: Command, out: str) -> None:
 def test_other_machines_results_are_not_mixed_in(fallline: Command, out: str) -> None:
     fallline("step", *QUICK, "--impl", "eager,fused", "--out", out)
     with sqlite3.connect(out) as database:
-        database.execute("update run set machine = replace(machine, '\"cores\":', '\"cores\": 100')")
+        (found,) = database.execute("select machine from run").fetchone()
+        database.execute("update run set machine = ?", (json.dumps({**json.loads(found), "cores": 100}),))
     ended = fallline("step", *QUICK, "--impl", "eager,fused-loop", "--out", out)
     assert ended.code == 2 and "with cores 100" in ended.err
 
