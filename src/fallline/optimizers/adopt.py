@@ -36,11 +36,11 @@ References:
 # mypy: disable-error-code=no-untyped-def
 import math
 
+from fallline.optimizers.amos import clipped
 from fallline.optimizers.describe import describe
 from fallline.rules import (
     direction,
     maximum,
-    minimum,
     nonneg,
     nonnegative,
     optional,
@@ -61,7 +61,7 @@ def adopt(
     if not decouple:
         g = g + weight_decay * p
     bound = where(clip_exp == NEVER, math.inf, (step - 1) ** clip_exp)
-    n = minimum(maximum(g / maximum(sqrt(exp_avg_sq), eps), -bound), bound)
+    n = clipped(g / maximum(sqrt(exp_avg_sq), eps), bound)
     exp_avg = where(first, exp_avg, beta1 * exp_avg + (1 - beta1) * n)
     moved = (p * (1 - lr * weight_decay) if decouple else p) - lr * direction(exp_avg)
     exp_avg_sq = where(first, g * g, beta2 * exp_avg_sq + (1 - beta2) * g * g)

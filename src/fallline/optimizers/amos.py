@@ -49,7 +49,6 @@ from fallline.rules import (
     fraction,
     maximum,
     mean,
-    minimum,
     nonneg,
     nonnegative,
     optional,
@@ -63,6 +62,12 @@ from fallline.rules import (
 )
 
 REDUCE = static("tensor", "rows", "none")
+
+
+def clipped(x, limit):
+    """x between ±limit; not a number stays so.  In two choices, which compilers turn into vector instructions."""
+    x = where(x < -limit, -limit, x)
+    return where(x > limit, limit, x)
 
 
 def default_eta(ndim, lead_length):
@@ -91,7 +96,7 @@ def amos(
     by_tensor: static, by_row: static, by_element: static, heavy: static, step, ndim, lead_length,
 ):  # fmt: skip
     eta = where(eta > 0, eta, default_eta(ndim, lead_length))
-    g = maximum(minimum(g, clip_value), -clip_value)
+    g = clipped(g, clip_value)
     g2 = g * g if by_element else mean(g * g, -1 if by_row else "tensor")
     old_v, old_b = (v, b) if by_tensor else (v_rows, b_rows) if by_row else (v_full, b_full)
     new_v = beta * old_v + (1 - beta) * g2

@@ -50,7 +50,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from fallline.optimizers.amos import default_eta
+from fallline.optimizers.amos import clipped, default_eta
 from fallline.optimizers.describe import describe
 from fallline.rules import (
     axis,
@@ -125,7 +125,7 @@ def amos_algoperf(
     # Dividing by √ρ is clipping to ±√(v̂/(1−β₂)), with the old v̂; at the first step there is none.
     seen = old_v / ((1 - beta2) * (1 - beta2 ** (step - 1)))
     limit = where(old_v > 0, sqrt(seen), math.inf)
-    g = maximum(minimum(g, limit), -limit)
+    g = clipped(g, limit)
     new_v = beta2 * old_v + (1 - beta2) * (g * g if adam else mean(g * g, over))
     v_hat = maximum(new_v * debiased, TINY)
     if adam:
