@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ def page() -> str:
 HEAD = ("workload", "task", "data", "model", "loss", "metric", "target", "budget", "baseline")
 
 
-def table(body: list[tuple[str, ...]], head: tuple[str, ...] = HEAD) -> str:
+def table(body: Sequence[tuple[str, ...]], head: tuple[str, ...] = HEAD) -> str:
     lines = [head, ("---",) * len(head), *body]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
