@@ -296,3 +296,30 @@ def test_every_rule_with_low_bit_states_is_tried_in_8_bits() -> None:
     low = {n for n in ELEMENTWISE if any(s.low_bit for s in description(n).rule.states.values())}
     assert low == set(SETTINGS)
     assert set(ELEMENTWISE) <= set(FILES)
+
+
+# ---------------------------------------------------------------------------- flags of the seed
+
+
+@pytest.mark.parametrize(
+    ("flags", "lowering"),
+    [
+        (dict(foreach=True, fused=False), "foreach"),
+        (dict(foreach=False, fused=False), "eager"),
+        (dict(foreach=True, fused=True), "native"),
+        (dict(foreach=False, fused=True), "native each"),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"max_grad_norm": 0.5}, {"no_prox": True, "weight_decay": 0.1}])
+def test_adan_takes_the_flags_of_its_authors(flags: dict[str, bool], lowering: str, options: dict[str, Any]) -> None:
+    """foreach=True, fused=False is their default; the weights are the same whichever runs."""
+    ends = []
+    for chosen in (flags, {}):
+        params = [one((7, 5)), one((6,))]
+        optimizer = fallline.Adan(params, lr=0.05, **options, **chosen)
+        steps(optimizer, 6)
+        ends.append([p.detach().clone() for p in params])
+        if chosen:
+            assert lowering in optimizer.explain()
+    for a, b in zip(*ends, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
