@@ -218,7 +218,11 @@ def sentence(
                 f"{first} and {second} are not distinguishable: {count} samples of each cannot show any difference, "
                 f"at least {least} could"
             )
-        more = f"; about {found.repeats_needed:,} would settle it" if found.repeats_needed else ""
+        needed = found.repeats_needed
+        more = ""
+        if needed is not None:
+            # An outlier can keep open what the usual spread would have settled.
+            more = f"; about {needed:,} would settle it" if needed > count else "; a few more would settle it"
         return (
             f"{first} and {second} are not distinguishable (ratio {_range(found.ratio)}, {count} samples of each{more})"
         )

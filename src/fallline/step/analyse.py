@@ -194,13 +194,15 @@ def _gate_line(work: Sequence[int], arms: Sequence[ArmResult], family: int) -> N
 
 
 def _compare(table: TableResult) -> None:
-    keys: list[tuple[CellResult, tuple[str, str]]] = []
-    for row in table.rows:
-        able = [name for name in table.arms if row.arms[name].counts]
-        for pair in itertools.combinations(able, 2):
-            first, second = (row.arms[name].samples for name in pair)
-            paired = len(first) == len(second)
-            row.comparisons[pair] = compare(first, second, paired=paired, looks=row.record.facts["looks"])
-            keys.append((row, pair))
+    keys = [
+        (row, pair)
+        for row in table.rows
+        for pair in itertools.combinations([name for name in table.arms if row.arms[name].counts], 2)
+    ]
+    for row, pair in keys:
+        first, second = (row.arms[name].samples for name in pair)
+        row.comparisons[pair] = compare(
+            first, second, paired=len(first) == len(second), looks=row.record.facts["looks"], family=len(keys)
+        )
     for (row, pair), p in zip(keys, holm([row.comparisons[pair].p for row, pair in keys]), strict=True):
         row.corrected[pair] = p
