@@ -63,6 +63,7 @@ class Report:
     def __init__(self, plan: Plan, results: Results, chosen: Format):
         from fallline.step import words
         from fallline.step.analyse import analyse
+        from fallline.step.implementations import named
         from fallline.step.results import data_id
 
         records = results.load(plan.cells)
@@ -73,7 +74,7 @@ class Report:
         self.data = data_id(records)
         self.tables = analyse(plan, records)
         self.memory = results.memory() if plan.name == "adan-gpt2" else {}
-        compiles = [arm.label for arm in plan.cells[0].arms if "compiled" in arm.implementation]
+        compiles = [arm.label for arm in plan.cells[0].arms if named(arm.implementation).compiles]
         self.compiling = words.compile_times(self.tables, compiles)
         self.recommendations = words.recommendations(self.tables)
         self.wins = {table.title: words.who_wins(table) for table in self.tables if table.decided}

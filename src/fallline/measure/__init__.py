@@ -1,1 +1,1 @@
-"""Measuring: what the machine is, how fast its memory is, and what samples can say."""
+"""Measuring: what the machine is, how fast its memory is, clocks, memory meters, and what samples can say."""
