@@ -1,7 +1,7 @@
 """The two published tables that the presets repeat, and tables of others from a file.
 
-Source of ``ADAM_GRID``: a table of a pull request that compared torch's CPU Adam implementations (April 2024,
-machine not stated; AMSGrad on, L2 decay on). Its author replaced it 23 minutes later by one in which the fused
+Source of ``ADAM_GRID``: a posted table of torch's three CPU Adam implementations (machine, threads and versions not
+stated; by its script AMSGrad and L2 decay were on). Its author replaced it 23 minutes later by one in which the fused
 kernel wins all 30 cells; the text below the table was written from this one.
 Source of ``ADAN_GPT2``: the page of Adan's fused kernels (sail-sg/Adan, ``fused_adan``), one A100 with 40 GB.
 """
