@@ -57,8 +57,9 @@ docs: setup ## write docs/optimizers.md and docs/workloads.md from their own dat
 	$(BIN)/python docs/optimizers_page.py
 	$(BIN)/python docs/workloads_page.py
 
-race: setup ## AdamW in every implementation, step against step, on this machine
-	$(BIN)/python -m benchmarks.adamw_step
+race: setup ## five optimizers on chars, three seeds: time to target and quality at equal time; about 3 minutes
+	@mkdir -p build
+	$(BIN)/fallline race --anew --results build/race-chars.sqlite
 
 race-checks: setup ## what a race must survive: 20 kills, twins, its own overhead; about ten minutes
 	$(BIN)/python -m benchmarks.race_checks

@@ -62,10 +62,10 @@ TUNING: Mapping[str, Tuning] = {
     "adam8bit": _adam_like(2e-3, low=3e-4, high=1e-2, decay=False),
     "adamax": _adam_like(4e-3, low=5e-4, high=2e-2, decay=False),
     "adamp": _adam_like(2e-3, low=3e-4, high=1e-2),
-    "adamw": _adam_like(2e-3, low=3e-4, high=1e-2),
+    "adamw": _adam_like(4e-3, low=3e-4, high=1e-2),
     "adamw8bit": _adam_like(2e-3, low=3e-4, high=1e-2),
     # Its authors advise 5 to 10 times Adam's rate; their three betas are kept.
-    "adan": _adam_like(5e-3, low=1e-3, high=3e-2, betas=False),
+    "adan": _adam_like(1.5e-2, low=1e-3, high=3e-2, betas=False),
     "ademamix": _adam_like(2e-3, low=3e-4, high=1e-2, betas=False),
     "adopt": _adam_like(2e-3, low=3e-4, high=1e-2, betas=False, decouple=True),
     "amos": _adam_like(0.01, low=1e-3, high=0.1, decay=False, betas=False),
@@ -80,7 +80,7 @@ TUNING: Mapping[str, Tuning] = {
     "generalized_adam": _adam_like(2e-3, low=3e-4, high=1e-2),
     "lamb": _adam_like(5e-3, low=1e-3, high=3e-2),
     # A third to a tenth of AdamW's rate with a decay as much larger, as its authors advise.
-    "lion": _adam_like(3e-4, low=5e-5, high=2e-3, betas=False, weight_decay=0.3),
+    "lion": _adam_like(1.5e-3, low=1e-4, high=3e-3, betas=False, weight_decay=0.1),
     "lion8bit": _adam_like(3e-4, low=3e-5, high=1e-3, betas=False, weight_decay=0.3),
     "mars": _adam_like(3e-3, low=1e-3, high=1e-2, betas=False),
     "nadam": _adam_like(2e-3, low=3e-4, high=1e-2, decoupled_weight_decay=True),
@@ -98,7 +98,7 @@ TUNING: Mapping[str, Tuning] = {
     "rmsprop": _sgd_like(1e-3, low=1e-4, high=1e-2),
     # The rate stays constant: an average of the weights is evaluated.
     "schedule_free_adamw": Tuning(
-        {"lr": 5e-3, "weight_decay": 0.05, "warmup_factor": 0.05},
+        {"lr": 1e-2, "weight_decay": 0.05, "warmup_factor": 0.05},
         {"lr": log(1e-3, 2e-2), "weight_decay": DECAY, **BETAS, "warmup_factor": WARMUP},
         FREE,
     ),
@@ -110,7 +110,7 @@ TUNING: Mapping[str, Tuning] = {
     "schedule_free_sgd": Tuning(
         {"lr": 1.0, "warmup_factor": 0.05}, {"lr": log(0.1, 10.0), "warmup_factor": WARMUP}, FREE
     ),
-    "sgd": _sgd_like(0.1, low=0.01, high=3.0, **_NESTEROV),
+    "sgd": _sgd_like(0.3, low=0.01, high=3.0, **_NESTEROV),
     "sgdp": _sgd_like(0.1, low=0.01, high=3.0, **_NESTEROV),
 }
 
