@@ -34,7 +34,7 @@ INTRODUCTION = """\
 
 Written by `make docs` from the workloads and from `src/fallline/workloads/targets.json`; a test keeps it current.
 
-Every workload runs offline on one thread, and its budget is about fifteen seconds. Data is generated from a seed, or
+Every workload runs offline on one thread, with a budget of seconds, not hours. Data is generated from a seed, or
 already on the machine (Python's own sources), or Fashion-MNIST where it is installed; every result names the data it
 used. `fallline race chars` races on one of them, `fallline race FILE.py` on one of your own.
 """
