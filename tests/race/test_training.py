@@ -54,7 +54,7 @@ def curve(found: list[dict[str, Any]]) -> dict[int, float]:
     "contestant",
     [
         "adamw",
-        "sgd",
+        "lion",
         "schedule_free_adamw",
         "algoperf_lawa_queue",
         "algoperf_lawa_ema",
