@@ -210,6 +210,12 @@ class _Writer:
                 return swapped[0][1]
         return f"torch._foreach_{name}({', '.join(text for _, text in operands)})"
 
+    def drop(self, node: Node, position: int) -> None:
+        """Frees what is not needed any more: a step with all its temporaries would take many times the model."""
+        done = {self.name(a) for a in node.args if a.space == Space.FULL and self.last_use[a.index] == position}
+        if done:
+            self.lines.append(f"del {', '.join(sorted(done))}")
+
     def reusable(self, node: Node, position: int) -> bool:
         return (
             node.op not in ("operand", "const", "host", "where")
@@ -270,6 +276,7 @@ def torch_source(program: Program, lists: bool = False, tensor_scalars: bool = F
         for position, node in enumerate(computed):
             if node.op != "operand":
                 writer.write(node, position)
+                writer.drop(node, position)
         row = [f"h{n.index}" for n in program.row]
         parameters = ", ".join([*(writer.name(n) for n in takes), *row, "dtype"])
         results = "".join(f"{writer.name(n)}, " for n in gives)
