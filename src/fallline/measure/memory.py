@@ -21,6 +21,7 @@ class LiveBytes(TorchDispatchMode):
     Works on ``meta`` tensors too, which have sizes but no memory: so what a step of any size would allocate can be
     counted on any machine. Scratch memory inside one operation is not seen.
 
+    >>> import torch
     >>> with LiveBytes() as live:
     ...     a = torch.ones(1000)
     ...     b = a + 1
