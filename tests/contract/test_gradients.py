@@ -1,5 +1,7 @@
 """Gradients that are absent, empty, shared, of other dtypes; tensors that are refused."""
 
+import weakref
+
 import pytest
 import torch
 from torch.nn import Parameter
@@ -195,3 +197,17 @@ def test_tensor_subclass_without_memory_is_refused():
     wrapped = Wrapper(torch.zeros(3)).requires_grad_()
     with pytest.raises(TypeError, match=r"parameter 0.*Wrapper"):
         fallline.AdamW([wrapped])
+
+
+@pytest.mark.parametrize("lowering", LOWERINGS)
+@pytest.mark.parametrize("options", [{}, {"clip_norm": 1.0}], ids=["plain", "clipped"])
+def test_gradients_are_let_go_after_the_step(lowering, options):
+    """Kept until the next step they would stand in memory beside the new ones."""
+    p = torch.ones(5000, requires_grad=True)
+    optimizer = fallline.AdamW([p], **LOWERINGS[lowering], **options)
+    for _ in range(2):
+        p.grad = torch.ones(5000)
+        alive = weakref.ref(p.grad)
+        optimizer.step()
+        optimizer.zero_grad()
+        assert alive() is None

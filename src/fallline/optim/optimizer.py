@@ -354,13 +354,15 @@ class RuleOptimizer(torch.optim.Optimizer):
         if found_inf is not None and float(found_inf) != 0.0:
             return loss
         plan, sparse = self._bound_plan()
-        self._follow_parameters(plan)
-        factor = gradients.factor(self, plan.buckets, [g for _, _, g in sparse])
-        if factor is None:
-            return loss
-        self._run(plan, factor, sparse)
-        if self._until_reminded:
-            self._remind()
+        try:
+            self._follow_parameters(plan)
+            factor = gradients.factor(self, plan.buckets, [g for _, _, g in sparse])
+            if factor is not None:
+                self._run(plan, factor, sparse)
+                if self._until_reminded:
+                    self._remind()
+        finally:
+            plan.release()
         return loss
 
     def _bound_plan(self) -> tuple[Plan, list[tuple[Bucket, int, Tensor]]]:
@@ -442,6 +444,12 @@ class RuleOptimizer(torch.optim.Optimizer):
         if self.description.reminder is not None and self.description.reminder.entry == name:
             self._until_reminded = 0
         plan, sparse = self._bound_plan()
+        try:
+            self._run_entry(name, plan, has_sparse=bool(sparse))
+        finally:
+            plan.release()
+
+    def _run_entry(self, name: str, plan: Plan, has_sparse: bool) -> None:
         self._follow_parameters(plan)
         programs = [
             self.description.rule.program(dataclasses.replace(bucket.program.trace, entry=name, cautious=False))
@@ -449,7 +457,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         ]
         factor: float | None = 1.0
         if any(program.uses_gradient for program in programs):
-            if sparse:
+            if has_sparse:
                 raise TypeError(f"{name}() does not take sparse gradients")
             factor = gradients.factor(self, plan.buckets, ())
         if factor is None:

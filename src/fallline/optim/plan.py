@@ -59,7 +59,8 @@ class Bucket:
         self.launch: Launch | None = None
         if choice.lowering.startswith("native"):
             self.launch = Launch(kernel(program), self.items, each=choice.lowering == "native each")
-        self.grads: Sequence[Tensor | None] = [None] * len(self.items)
+        self._no_grads = (None,) * len(self.items)
+        self.grads: Sequence[Tensor | None] = self._no_grads
         self.complete = False
         """Whether every parameter has a gradient in this step."""
         self.zeros = [0] * len(self.items)
@@ -88,6 +89,12 @@ class Bucket:
         self.grads, self.complete = grads, all(g is not None for g in grads)
         if self.launch is not None:
             self.launch.bind_each(grads)
+
+    def release(self) -> None:
+        """Lets go of the gradients: kept until the next step, they would stand beside the new ones in memory."""
+        self.grads = self._no_grads
+        for companion in self.companions.values():
+            companion.release()
 
     def present(self) -> list[int]:
         """The parameters that have a gradient in this step; all of them if the program uses none."""
@@ -139,3 +146,7 @@ class Plan:
     """16-bit parameters with their float32 master weights."""
     versions: list[int] = dataclasses.field(default_factory=list)
     """Autograd's counters of these parameters after the last step: tells when one was written to."""
+
+    def release(self) -> None:
+        for bucket in self.buckets:
+            bucket.release()
