@@ -73,8 +73,8 @@ class BlockFormat:
     (tensor([[ 127,  -64],
             [   0, -128]], dtype=torch.int8), tensor([-4.]))
     >>> int8.decode(codes, scale, (2, 2))
-    tensor([[ 4., -1.],
-            [0., nan]])
+    tensor([[ 4.0000, -1.0312],
+            [ 0.0000,     nan]])
     """
 
     name: Literal["int8", "int4"]

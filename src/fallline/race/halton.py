@@ -76,7 +76,7 @@ def sequence(dimensions: int, first: int, count: int) -> np.ndarray:
 def value(dimension: Dimension, u: float) -> Any:
     """A hyperparameter from a number in [0, 1).
 
-    >>> value({"min": 1e-4, "max": 1e-2, "scaling": "log"}, 0.5), value({"feasible_points": [1, 2, 3]}, 0.67)
+    >>> round(value({"min": 1e-4, "max": 1e-2, "scaling": "log"}, 0.5), 9), value({"feasible_points": [1, 2, 3]}, 0.67)
     (0.001, 3)
     """
     if "feasible_points" in dimension:
