@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import fallline
+from tests.docs.pages import DOCS, writer_of
 
-DOCS = Path(__file__).parents[2] / "docs"
 OWN = [name for name in fallline.list_optimizers() if fallline.info(name).preset_of is None]
 
 
 @pytest.fixture(scope="module")
 def writer() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("optimizers_page", DOCS / "optimizers_page.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return writer_of("optimizers")
 
 
 @pytest.fixture(scope="module")

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from fallline.workloads import ALGOPERF, BUILT_IN
-
-DOCS = Path(__file__).parents[2] / "docs"
+from tests.docs.pages import DOCS, writer_of
 
 
 @pytest.fixture(scope="module")
 def writer() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("workloads_page", DOCS / "workloads_page.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return writer_of("workloads")
 
 
 @pytest.fixture(scope="module")

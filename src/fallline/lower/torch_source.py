@@ -15,20 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fallline.rules.graph import Node, Space
+from fallline.rules.graph import INFIX, Node, Space
 from fallline.rules.program import Program
-
-_INFIX = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "div": "/",
-    "lt": "<",
-    "le": "<=",
-    "eq": "==",
-    "and": "&",
-    "or": "|",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,8 +110,8 @@ class _Writer:
             return _reduction(node, args[0])
         if node.op in ("and", "or"):
             args = [self.truth(a, text) for a, text in zip(node.args, args, strict=True)]
-        if node.op in _INFIX:
-            return f"{args[0]} {_INFIX[node.op]} {args[1]}"
+        if node.op in INFIX:
+            return f"{args[0]} {INFIX[node.op]} {args[1]}"
         if node.op == "pow":
             return f"torch.pow({args[0]}, {args[1]})"
         if node.op == "neg":

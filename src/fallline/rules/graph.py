@@ -28,6 +28,20 @@ class RuleError(ValueError):
     """A rule that cannot be one: says where in the rule's source, and what to write instead."""
 
 
+INFIX = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "lt": "<",
+    "le": "<=",
+    "eq": "==",
+    "and": "&",
+    "or": "|",
+}
+"""Operations that Python, torch and C++ write alike."""
+
+
 class Space(enum.IntEnum):
     HOST = 0
     ALL = 1

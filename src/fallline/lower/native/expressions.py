@@ -5,19 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from fallline.rules.graph import Node
-
-_INFIX = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "div": "/",
-    "lt": "<",
-    "le": "<=",
-    "eq": "==",
-    "and": "&",
-    "or": "|",
-}
+from fallline.rules.graph import INFIX, Node
 
 
 def literal(value: float | bool, real: str) -> str:
@@ -38,8 +26,8 @@ def literal(value: float | bool, real: str) -> str:
 
 def expression(node: Node, args: Sequence[str]) -> str:
     """The operation in C++; comparisons of NaN are false, as in Python and torch."""
-    if node.op in _INFIX:
-        return f"{args[0]} {_INFIX[node.op]} {args[1]}"
+    if node.op in INFIX:
+        return f"{args[0]} {INFIX[node.op]} {args[1]}"
     if node.op == "neg":
         return f"-{args[0]}"
     name = {"not": "negate", "where": "select"}.get(node.op, node.op)
