@@ -8,7 +8,7 @@ NATIVE := $(shell find src/fallline/native -name '*.cpp' -o -name '*.h' 2>/dev/n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-authors lint format docs race race-checks bench statistics quality peers clean
+.PHONY: help setup test test-authors lint format docs race race-checks targets bench statistics quality peers clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -63,6 +63,16 @@ race: setup ## five optimizers on chars, three seeds: time to target and quality
 
 race-checks: setup ## what a race must survive: 20 kills, twins, its own overhead; about ten minutes
 	$(BIN)/python -m benchmarks.race_checks
+
+# Variants are tried at their bases' best settings only: six more searches would take another hour.
+targets: setup ## set every workload's target anew where its runs are not there; two hours from nothing
+	@for name in clicks mri images_resnet images_vit speech_conformer speech_deepspeech graphs translation \
+	    chars fashion_mlp quadratic_deep; do \
+	    $(BIN)/python -m fallline.workloads.set_targets --store benchmarks/target_runs $$name || exit 1; done
+	@for pair in clicks_embed_init:clicks mri_tanh:mri images_resnet_large_bn_init:images_resnet \
+	    speech_conformer_layernorm:speech_conformer graphs_model_size:graphs translation_glu_tanh:translation; do \
+	    $(BIN)/python -m fallline.workloads.set_targets --store benchmarks/target_runs \
+	        $${pair%%:*} --like $${pair##*:} || exit 1; done
 
 # DeepSpeed compiles its kernel at first use and looks for ninja on the path.
 bench: setup peers ## all benchmarks, against the other packages; writes docs/benchmarks.md

@@ -132,7 +132,7 @@ def test_descriptions_are_complete(name: str) -> None:
     workload = load_once(name)
     assert workload.name == name
     about = workload.about
-    assert all(text not in ("", "–") for text in (about.task, about.dataset, about.model, about.loss))
+    assert all(text not in ("", "–") for text in (about.task, about.model, about.loss))
     higher = {"SSIM", "mAP", "BLEU"}
     assert workload.direction == ("higher" if workload.metric in higher else "lower")
     assert len(workload.evaluation_steps()) >= 20

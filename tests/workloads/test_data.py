@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy
 import pytest
+from torch import nn
 
 from fallline.workloads import fashion_mnist, idx, images
 from fallline.workloads.fashion_mnist import DataFile
@@ -135,9 +136,9 @@ class TestFashionMnist:
 class TestImages:
     def test_real_images_are_used_and_named(self, small_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(fashion_mnist, "DEBIAN", small_set)
-        known = images.images()
-        assert known.name == "Fashion-MNIST"
-        x, y = images.batch(0, 0, 30)
+        task = images.classification("mine", nn.Flatten, about="none", batch_size=30, max_steps=1, eval_every=1)
+        assert task.data_name == "Fashion-MNIST"
+        x, y = task.batch(0, 0)
         assert x.shape == (30, 1, 28, 28) and y.shape == (30,)
         assert abs(x.mean()) < 1e-4 and abs(x.std() - 1) < 1e-3
 

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from fallline.workloads.attention import Attention
 from fallline.workloads.seeding import generator
-from fallline.workloads.targets import with_target
 from fallline.workloads.workload import About, Workload
 
 CONTEXT, BATCH = 64, 16
@@ -104,17 +103,15 @@ def evaluate(model: nn.Module) -> float:
 
 
 def workload() -> Workload:
-    return with_target(
-        Workload(
-            name="chars",
-            model=lambda seed: GPT(),
-            batch=batch,
-            loss=loss,
-            evaluate=evaluate,
-            metric="cross-entropy",
-            max_steps=700,
-            eval_every=25,
-            data_name=data()[2],
-            about=About("next character", "Python's standard library", f"GPT, {LAYERS} × {WIDTH}", "CE"),
-        )
+    return Workload(
+        name="chars",
+        model=lambda seed: GPT(),
+        batch=batch,
+        loss=loss,
+        evaluate=evaluate,
+        metric="cross-entropy",
+        max_steps=700,
+        eval_every=25,
+        data_name=data()[2],
+        about=About("next character", f"GPT, {LAYERS} × {WIDTH}", "CE"),
     )

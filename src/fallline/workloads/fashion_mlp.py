@@ -6,9 +6,8 @@ import itertools
 
 from torch import nn
 
-from fallline.workloads.images import CLASSES, batch, error_rate, images, loss
-from fallline.workloads.targets import with_target
-from fallline.workloads.workload import About, Workload
+from fallline.workloads.images import CLASSES, classification
+from fallline.workloads.workload import Workload
 
 BATCH = 1024
 
@@ -22,17 +21,11 @@ def feed_forward(*widths: int, activation: type[nn.Module]) -> nn.Sequential:
 
 
 def workload() -> Workload:
-    return with_target(
-        Workload(
-            name="fashion_mlp",
-            model=lambda seed: feed_forward(784, 100, CLASSES, activation=nn.ELU),
-            batch=lambda step, seed: batch(step, seed, BATCH),
-            loss=loss,
-            evaluate=error_rate,
-            metric="error rate",
-            max_steps=1160,
-            eval_every=29,
-            data_name=images().name,
-            about=About("image classification", "Fashion-MNIST or generated shapes", "MLP 784-100-10, ELU", "CE"),
-        )
+    return classification(
+        "fashion_mlp",
+        lambda: feed_forward(784, 100, CLASSES, activation=nn.ELU),
+        about="MLP 784-100-10, ELU",
+        batch_size=BATCH,
+        max_steps=1160,
+        eval_every=29,
     )

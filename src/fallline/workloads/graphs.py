@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from fallline.workloads.average_precision import mean_average_precision
 from fallline.workloads.seeding import minibatch, numpy_generator
-from fallline.workloads.targets import with_target
 from fallline.workloads.workload import HIGHER, About, Workload
 
 ATOMS, BONDS, KINDS = 16, 3, 6
@@ -121,20 +120,18 @@ def evaluate(model: nn.Module) -> float:
 
 
 def workload(name: str = "graphs", width: int = 48, hidden: int = 96, layers: int = 3) -> Workload:
-    return with_target(
-        Workload(
-            name=name,
-            model=lambda seed: GNN(width, hidden, layers),
-            batch=lambda step, seed: data()[0].rows(minibatch(step, seed, TRAINING, BATCH)),
-            loss=loss,
-            evaluate=evaluate,
-            metric="mAP",
-            direction=HIGHER,
-            max_steps=900,
-            eval_every=30,
-            data_name="generated molecules",
-            about=About("molecular properties", "generated molecules", f"GNN, {layers} × {width}", "CE"),
-        )
+    return Workload(
+        name=name,
+        model=lambda seed: GNN(width, hidden, layers),
+        batch=lambda step, seed: data()[0].rows(minibatch(step, seed, TRAINING, BATCH)),
+        loss=loss,
+        evaluate=evaluate,
+        metric="mAP",
+        direction=HIGHER,
+        max_steps=900,
+        eval_every=30,
+        data_name="generated molecules",
+        about=About("molecular properties", f"GNN, {layers} × {width}", "CE"),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from fallline.workloads import fashion_mnist
 from fallline.workloads.seeding import generator, minibatch
+from fallline.workloads.workload import About, Workload
 
 CLASSES = 10
 VALIDATION = 2_000
@@ -81,18 +83,30 @@ def _moved(shapes: Tensor, labels: Tensor, random: torch.Generator) -> Tensor:
     return F.grid_sample(chosen, grid, align_corners=False, padding_mode="zeros")
 
 
-def batch(step: int, seed: int, size: int) -> tuple[Tensor, Tensor]:
+def classification(
+    name: str, model: Callable[[], nn.Module], *, about: str, batch_size: int, max_steps: int, eval_every: int
+) -> Workload:
+    """The task that all vision workloads share; they differ in their models and in how long these train."""
     known = images()
-    rows = minibatch(step, seed, len(known.train), size)
-    return known.standardised(known.train[rows]), known.train_labels[rows]
 
+    def batch(step: int, seed: int) -> tuple[Tensor, Tensor]:
+        rows = minibatch(step, seed, len(known.train), batch_size)
+        return known.standardised(known.train[rows]), known.train_labels[rows]
 
-def loss(model: nn.Module, examples: tuple[Tensor, Tensor]) -> Tensor:
-    return F.cross_entropy(model(examples[0]), examples[1])
+    def error_rate(model: nn.Module) -> float:
+        # In parts that stay in the cache.
+        parts = zip(known.test.split(200), known.test_labels.split(200), strict=True)
+        return torch.cat([model(x).argmax(1) != y for x, y in parts]).float().mean().item()
 
-
-def error_rate(model: nn.Module) -> float:
-    known = images()
-    # In parts that stay in the cache.
-    wrong = (model(x).argmax(1) != y for x, y in zip(known.test.split(200), known.test_labels.split(200), strict=True))
-    return torch.cat(list(wrong)).float().mean().item()
+    return Workload(
+        name=name,
+        model=lambda seed: model(),
+        batch=batch,
+        loss=lambda model, examples: F.cross_entropy(model(examples[0]), examples[1]),
+        evaluate=error_rate,
+        metric="error rate",
+        max_steps=max_steps,
+        eval_every=eval_every,
+        data_name=known.name,
+        about=About("image classification", about, "CE"),
+    )

@@ -7,11 +7,9 @@ import itertools
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fallline.workloads.images import CLASSES, batch, error_rate, images, loss
-from fallline.workloads.targets import with_target
-from fallline.workloads.workload import About, Workload
+from fallline.workloads.images import CLASSES, classification
+from fallline.workloads.workload import Workload
 
-BATCH = 32
 STAGES = (16, 32, 64)  # channels at 14 × 14, 7 × 7, 4 × 4
 
 
@@ -49,19 +47,8 @@ class ResNet(nn.Module):
 
 def workload(name: str = "images_resnet", last_scale: float = 0.0) -> Workload:
     """``last_scale``: where the scales of each block's last norm start; at 0 a block starts as the identity."""
-    return with_target(
-        Workload(
-            name=name,
-            model=lambda seed: ResNet(last_scale),
-            batch=lambda step, seed: batch(step, seed, BATCH),
-            loss=loss,
-            evaluate=error_rate,
-            metric="error rate",
-            max_steps=640,
-            eval_every=20,
-            data_name=images().name,
-            about=About("image classification", "Fashion-MNIST or generated shapes", "ResNet-8", "CE"),
-        )
+    return classification(
+        name, lambda: ResNet(last_scale), about="ResNet-8", batch_size=32, max_steps=640, eval_every=32
     )
 
 

@@ -6,11 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from fallline.workloads.attention import Attention
-from fallline.workloads.images import CLASSES, batch, error_rate, images, loss
-from fallline.workloads.targets import with_target
-from fallline.workloads.workload import About, Workload
+from fallline.workloads.images import CLASSES, classification
+from fallline.workloads.workload import Workload
 
-PATCH, BATCH = 7, 48
+PATCH = 7
 WIDTH, LAYERS, HEADS = 64, 2, 4
 
 
@@ -41,17 +40,5 @@ class ViT(nn.Module):
 
 
 def workload() -> Workload:
-    return with_target(
-        Workload(
-            name="images_vit",
-            model=lambda seed: ViT(),
-            batch=lambda step, seed: batch(step, seed, BATCH),
-            loss=loss,
-            evaluate=error_rate,
-            metric="error rate",
-            max_steps=900,
-            eval_every=36,
-            data_name=images().name,
-            about=About("image classification", "Fashion-MNIST or generated shapes", f"ViT, {LAYERS} × {WIDTH}", "CE"),
-        )
-    )
+    about = f"ViT, {LAYERS} × {WIDTH}"
+    return classification("images_vit", ViT, about=about, batch_size=48, max_steps=900, eval_every=45)

@@ -9,6 +9,7 @@ import sys
 import traceback
 from pathlib import Path
 
+from fallline.workloads.targets import with_target
 from fallline.workloads.workload import Workload
 
 # name → module and function.  Variants change one thing of their base, as AlgoPerf's held-out workloads do.
@@ -66,7 +67,7 @@ def load(spec: str) -> Workload:
         raise WorkloadError(f"there is no workload {spec!r}; {hint}")
     module, _, function = BUILT_IN[name].partition(":")
     made: Workload = getattr(importlib.import_module(f"fallline.workloads.{module}"), function)()
-    return made
+    return with_target(made)
 
 
 def _is_file(spec: str) -> bool:

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from fallline.workloads.seeding import generator, minibatch
 from fallline.workloads.ssim import ssim
-from fallline.workloads.targets import with_target
 from fallline.workloads.workload import HIGHER, About, Workload
 
 SIZE, ELLIPSES = 32, 8
@@ -101,20 +100,18 @@ def evaluate(model: nn.Module) -> float:
 
 
 def workload(name: str = "mri", activation: type[nn.Module] = nn.LeakyReLU) -> Workload:
-    return with_target(
-        Workload(
-            name=name,
-            model=lambda seed: UNet(activation),
-            batch=batch,
-            loss=loss,
-            evaluate=evaluate,
-            metric="SSIM",
-            direction=HIGHER,
-            max_steps=640,
-            eval_every=20,
-            data_name="generated phantoms",
-            about=About("MRI reconstruction", "generated phantoms", "U-Net", "L1"),
-        )
+    return Workload(
+        name=name,
+        model=lambda seed: UNet(activation),
+        batch=batch,
+        loss=loss,
+        evaluate=evaluate,
+        metric="SSIM",
+        direction=HIGHER,
+        max_steps=640,
+        eval_every=20,
+        data_name="generated phantoms",
+        about=About("MRI reconstruction", "U-Net", "L1"),
     )
 
 

@@ -12,7 +12,6 @@ import numpy
 import torch
 from torch import Tensor, nn
 
-from fallline.workloads.targets import with_target
 from fallline.workloads.workload import About, Workload
 
 SIZE, POINTS, BATCH, EPOCHS = 100, 1000, 128, 100
@@ -84,17 +83,15 @@ def evaluate(model: nn.Module) -> float:
 
 
 def workload() -> Workload:
-    return with_target(
-        Workload(
-            name="quadratic_deep",
-            model=lambda seed: Quadratic(),
-            batch=batch,
-            loss=lambda model, points: model(points),
-            evaluate=evaluate,
-            metric="test loss",
-            max_steps=EPOCHS * BATCHES,
-            eval_every=BATCHES,
-            data_name="DeepOBS's generated points",
-            about=About("noisy quadratic", "DeepOBS's generated points", "100 numbers", "quadratic"),
-        )
+    return Workload(
+        name="quadratic_deep",
+        model=lambda seed: Quadratic(),
+        batch=batch,
+        loss=lambda model, points: model(points),
+        evaluate=evaluate,
+        metric="test loss",
+        max_steps=EPOCHS * BATCHES,
+        eval_every=BATCHES,
+        data_name="DeepOBS's generated points",
+        about=About("noisy quadratic", "100 numbers", "quadratic"),
     )

@@ -36,5 +36,5 @@ def workload() -> Workload:
         eval_every=50,
         target=TARGET,
         data_name="none: a function",
-        about=About("minimise a function", "none", "two numbers", "f"),
+        about=About("minimise a function", "two numbers", "f"),
     )

@@ -8,6 +8,7 @@ the spectrogram and must write the words.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from fallline.workloads.seeding import minibatch, numpy_generator
 from fallline.workloads.word_error_rate import word_error_rate
+from fallline.workloads.workload import About, Workload
 
 LETTERS = "aeioubdgklmn"
 BLANK, SPACE = 0, 1  # then the letters, from 2
@@ -99,3 +101,19 @@ def evaluate(model: nn.Module) -> float:
     for row, frames in zip(best, ((speech.frames + 1) // 2).tolist(), strict=True):
         heard.append(transcript(torch.unique_consecutive(row[:frames]).tolist()))
     return word_error_rate(heard, said)
+
+
+def recognition(name: str, model: Callable[[], nn.Module], *, about: str, max_steps: int, eval_every: int) -> Workload:
+    """The task that both speech workloads share."""
+    return Workload(
+        name=name,
+        model=lambda seed: model(),
+        batch=batch,
+        loss=loss,
+        evaluate=evaluate,
+        metric="WER",
+        max_steps=max_steps,
+        eval_every=eval_every,
+        data_name="generated speech",
+        about=About("speech recognition", about, "CTC"),
+    )

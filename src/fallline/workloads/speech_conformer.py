@@ -10,9 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fallline.workloads.attention import Attention
-from fallline.workloads.speech import BANDS, FRAMES, SYMBOLS, batch, evaluate, loss
-from fallline.workloads.targets import with_target
-from fallline.workloads.workload import About, Workload
+from fallline.workloads.speech import BANDS, FRAMES, SYMBOLS, recognition
+from fallline.workloads.workload import Workload
 
 WIDTH, LAYERS, HEADS, KERNEL, DROPOUT = 48, 2, 4, 7, 0.1
 
@@ -68,20 +67,8 @@ class Conformer(nn.Module):
 
 
 def workload(name: str = "speech_conformer", last_norm: bool = True) -> Workload:
-    return with_target(
-        Workload(
-            name=name,
-            model=lambda seed: Conformer(last_norm),
-            batch=batch,
-            loss=loss,
-            evaluate=evaluate,
-            metric="WER",
-            max_steps=480,
-            eval_every=16,
-            data_name="generated speech",
-            about=About("speech recognition", "generated speech", f"Conformer, {LAYERS} × {WIDTH}", "CTC"),
-        )
-    )
+    about = f"Conformer, {LAYERS} × {WIDTH}"
+    return recognition(name, lambda: Conformer(last_norm), about=about, max_steps=480, eval_every=16)
 
 
 def layernorm() -> Workload:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fallline.workloads.speech import BANDS, SYMBOLS, batch, evaluate, loss
-from fallline.workloads.targets import with_target
-from fallline.workloads.workload import About, Workload
+from fallline.workloads.speech import BANDS, SYMBOLS, recognition
+from fallline.workloads.workload import Workload
 
 WIDTH, LAYERS = 64, 2
 
@@ -38,17 +37,5 @@ class DeepSpeech(nn.Module):
 
 
 def workload() -> Workload:
-    return with_target(
-        Workload(
-            name="speech_deepspeech",
-            model=lambda seed: DeepSpeech(),
-            batch=batch,
-            loss=loss,
-            evaluate=evaluate,
-            metric="WER",
-            max_steps=700,
-            eval_every=20,
-            data_name="generated speech",
-            about=About("speech recognition", "generated speech", f"DeepSpeech, {LAYERS} LSTM × {WIDTH}", "CTC"),
-        )
-    )
+    about = f"DeepSpeech, {LAYERS} LSTM × {WIDTH}"
+    return recognition("speech_deepspeech", DeepSpeech, about=about, max_steps=700, eval_every=20)

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from fallline.workloads.attention import Attention
 from fallline.workloads.seeding import minibatch, numpy_generator
-from fallline.workloads.targets import with_target
 from fallline.workloads.workload import HIGHER, About, Workload
 
 WIDTH, LAYERS, HEADS, DROPOUT, BATCH = 48, 2, 4, 0.1, 32
@@ -217,20 +216,18 @@ def _workload(
         translated = model.translate(known.source[training:]).tolist()
         return bleu([known.target_words.decode(row) for row in translated], known.references)
 
-    return with_target(
-        Workload(
-            name=name,
-            model=lambda seed: Transformer(known, activation, gated),
-            batch=batch,
-            loss=loss,
-            evaluate=evaluate,
-            metric="BLEU",
-            direction=HIGHER,
-            max_steps=max_steps,
-            eval_every=max_steps // 28,
-            data_name=data_name,
-            about=About("translation", data_name, f"transformer, {LAYERS} + {LAYERS} × {WIDTH}", "CE"),
-        )
+    return Workload(
+        name=name,
+        model=lambda seed: Transformer(known, activation, gated),
+        batch=batch,
+        loss=loss,
+        evaluate=evaluate,
+        metric="BLEU",
+        direction=HIGHER,
+        max_steps=max_steps,
+        eval_every=max(1, max_steps // 20),
+        data_name=data_name,
+        about=About("translation", f"transformer, {LAYERS} + {LAYERS} × {WIDTH}", "CE"),
     )
 
 

@@ -34,7 +34,6 @@ class About:
     """What the table of workloads says of one, in a few words each."""
 
     task: str = "–"
-    dataset: str = "–"
     model: str = "–"
     loss: str = "–"
 
