@@ -104,6 +104,7 @@ def states(info: Info) -> list[str]:
         option = info.optional_states.get(name)
         exists = f"depends on {option}" if option else "always"
         bits = "32 bits" if name in info.stays_float32 else "32, 16, 8, 4 bits"
+        bits += f"; 32 with {info.float32_with[name]}" if name in info.float32_with else ""
         lines.append(f"| `{name}` | {kind} | {exists} | {bits} |")
     return [*lines, ""]
 

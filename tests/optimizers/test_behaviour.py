@@ -220,17 +220,56 @@ def test_copies_of_weights_are_not_stored_in_8_bits(name: str) -> None:
 @pytest.mark.parametrize("state_dtype", ["bfloat16", "int8", "int4"])
 def test_a_variance_is_not_the_difference_of_rounded_states(state_dtype: str) -> None:
     """Steady gradients leave v − mean² a thousandth of v: rounded apart, the two would differ by noise."""
-    says = r'centered=True needs state_dtype="float32"'
-    with pytest.raises(ValueError, match=says):
-        fallline.RMSprop([one()], centered=True, state_dtype=state_dtype)
-    with pytest.raises(ValueError, match=says):
-        fallline.RMSprop([{"params": [one()], "state_dtype": state_dtype}], centered=True)
-    later = fallline.RMSprop([one()], state_dtype=state_dtype)
-    later.param_groups[0]["centered"] = True
-    with pytest.raises(ValueError, match=says):
-        steps(later, 1)
-    mixed = fallline.RMSprop([{"params": [one()], "centered": True}, {"params": [one()], "state_dtype": state_dtype}])
-    steps(mixed, 2)
+    torch.manual_seed(0)
+    p = one((64, 64))
+    optimizer = fallline.RMSprop([p], lr=1e-3, centered=True, momentum=0.9, state_dtype=state_dtype)
+    steady = torch.randn(64, 64)
+    for _ in range(50):
+        p.grad = steady + 0.01 * torch.randn(64, 64)
+        optimizer.step()
+    entry = optimizer.state[p]
+    assert entry["square_avg"].dtype == entry["grad_avg"].dtype == torch.float32
+    assert "momentum_buffer" not in entry or entry["momentum_buffer"].dtype == torch.bfloat16
+    assert p.isfinite().all()
+
+
+def test_both_means_stay_wide_when_a_running_optimizer_becomes_centered() -> None:
+    p = one((64, 64))
+    optimizer = fallline.RMSprop([p], momentum=0.9, state_dtype="int8")
+    steps(optimizer, 1)
+    assert "square_avg:int8" in optimizer.state[p]
+    optimizer.param_groups[0]["centered"] = True
+    steps(optimizer, 1)
+    assert optimizer.state[p]["square_avg"].dtype == torch.float32
+    assert "momentum_buffer:int8" in optimizer.state[p]
+
+
+def test_a_centered_checkpoint_loads_without_rounding_its_means() -> None:
+    saved, loaded = (
+        fallline.RMSprop([one((64, 64))], momentum=0.9, centered=centered, state_dtype="int8")
+        for centered in (True, False)
+    )
+    steps(saved, 2)
+    loaded.load_state_dict(saved.state_dict())
+    (mine,), (theirs,) = loaded.state.values(), saved.state.values()
+    assert set(mine) == set(theirs)
+    assert all(torch.equal(mine[key], theirs[key]) for key in ("square_avg", "grad_avg", "momentum_buffer:int8"))
+
+
+def test_centered_without_momentum_has_nothing_to_store_in_few_bits() -> None:
+    with pytest.raises(ValueError, match="with these options RMSprop has no state that can be stored in so few bits"):
+        fallline.RMSprop([one()], centered=True, state_dtype="int8")
+
+
+def test_the_slow_mean_of_ademamix_stays_wide() -> None:
+    """With beta3 = 0.9999 it moves by less per step than the width of a code."""
+    p = one((64, 64))
+    optimizer = fallline.AdEMAMix([p], state_dtype="int8")
+    steps(optimizer, 2)
+    assert optimizer.state[p]["exp_avg_slow"].dtype == torch.float32
+    assert {"exp_avg_fast:int8", "exp_avg_sq:int8"} <= set(optimizer.state[p])
+    assert "exp_avg_slow" in fallline.info("ademamix").stays_float32
+    assert fallline.info("rmsprop").float32_with == {"square_avg": "centered"}
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)

@@ -151,6 +151,7 @@ def _facts(info: Info) -> list[tuple[str, str]]:
         facts.append((name, f"{size:.4g} bytes of state per parameter, {moved:.4g} bytes moved per step"))
     if info.stays_float32:
         facts.append(("never below 32 bits", ", ".join(info.stays_float32)))
+    facts += [(f"32 bits with {option}", name) for name, option in info.float32_with.items()]
     facts.append(("lowerings", ", ".join(info.lowerings)))
     if info.preset_of:
         facts.append(("preset of", f"{info.preset_of}, whose checkpoints it loads"))

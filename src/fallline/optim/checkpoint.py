@@ -102,7 +102,7 @@ def load(optimizer: RuleOptimizer, state_dict: dict[str, Any]) -> None:
         _merged_group(optimizer, mine, theirs, f"group {i} of the checkpoint", origin)
         for i, (mine, theirs) in enumerate(zip(optimizer.param_groups, saved["param_groups"], strict=True))
     ]
-    group_of = {p: g for g in optimizer.param_groups for p in g["params"]}
+    group_of = {p: {**g, **new} for g, new in zip(optimizer.param_groups, merged, strict=True) for p in g["params"]}
     entries = WatchedStates(optimizer._invalidate)
     for key, entry in saved["state"].items():
         if not isinstance(key, int):
@@ -224,6 +224,7 @@ def _loaded_entry(
 ) -> dict[str, Any]:
     """A saved state in the formats that this optimizer keeps, in memory of its own."""
     rule = optimizer.description.rule
+    statics = dict(optimizer._trace(group, param.ndim).statics)
     if not isinstance(entry, Mapping):
         raise ValueError(f"{where} is of type {type(entry).__name__}; it should be a dict")
     known = {STEP, MASTER}
@@ -241,7 +242,7 @@ def _loaded_entry(
             if name in entry:
                 result[name] = torch.tensor(_number(entry[name], name, where), dtype=torch.float64)
         elif not state.is_scalar:
-            found = fitted(name, state, entry, param, group["state_dtype"], where) or {}
+            found = fitted(name, state.settled(statics), entry, param, group["state_dtype"], where) or {}
             result.update((key, _own(value, param)) for key, value in found.items())
     if group["master_weights"] and entry.get(MASTER) is not None:
         result[MASTER] = _own(fitted_master(entry, param, where), param)

@@ -131,8 +131,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         description = self.description
         check_options(group)
         description.check(
-            {name: group[name] for name in description.defaults if name in group and name not in GROUP_OPTIONS},
-            group["state_dtype"],
+            {name: group[name] for name in description.defaults if name in group and name not in GROUP_OPTIONS}
         )
         check_fixed(group, description)
         check_cautious(group, description)

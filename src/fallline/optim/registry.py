@@ -150,7 +150,10 @@ class Info:
     lowerings: tuple[str, ...]
     formats: tuple[str, ...]
     stays_float32: tuple[str, ...]
-    """States that no format stores in fewer bits: copies of weights, reduced states, single numbers."""
+    """States that no format stores in fewer bits: copies of weights, reduced states, single numbers, and those that
+    would not train as in 32 bits."""
+    float32_with: Mapping[str, str]
+    """States that an option keeps in 32 bits, with that option."""
     sources: tuple[str, ...]
     deviations: tuple[str, ...]
     """Where it differs from its sources."""
@@ -174,6 +177,7 @@ class Info:
             )
         if self.stays_float32:
             lines.append("never below 32 bits: " + ", ".join(self.stays_float32))
+        lines += [f"not below 32 bits with {option}: {name}" for name, option in self.float32_with.items()]
         lines.append("lowerings: " + ", ".join(self.lowerings))
         if self.sources:
             lines.append("follows: " + ", ".join(self.sources))
@@ -249,6 +253,7 @@ def info(name: str) -> Info:
         lowerings=("eager", "foreach", "compiled", "native", "native each"),
         formats=tuple(formats),
         stays_float32=tuple(n for n, s in rule.states.items() if not s.low_bit),
+        float32_with={n: s.wide for n, s in rule.states.items() if isinstance(s.wide, str)},
         sources=described.sources,
         deviations=described.deviations,
         elsewhere=described.elsewhere,

@@ -116,7 +116,7 @@ def computing_dtype(param: Tensor) -> torch.dtype:
 def state_format(state: State, state_dtype: str, param: Tensor) -> BlockFormat | torch.dtype:
     """How a full-size state of this parameter is stored."""
     dtype = computing_dtype(param)
-    if state.shape is not None or state.kind == "weights" or dtype == torch.float64 or state_dtype == "float32":
+    if not state.low_bit or dtype == torch.float64 or state_dtype == "float32":
         return dtype
     if state_dtype == "bfloat16":
         return torch.bfloat16

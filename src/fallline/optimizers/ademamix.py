@@ -52,7 +52,7 @@ def half_life(beta):
 
 @rule(betas=("beta1", "beta2", "beta3"), derive={"heavy": lambda beta1: beta1 != 0})
 def ademamix(
-    p, g, exp_avg_fast: signed(when="heavy"), exp_avg_slow, exp_avg_sq: nonneg, *,
+    p, g, exp_avg_fast: signed(when="heavy"), exp_avg_slow: signed(wide=True), exp_avg_sq: nonneg, *,
     lr, beta1, beta2, beta3, alpha, beta3_warmup: optional(positive, means=0),
     alpha_warmup: optional(positive, means=0), eps, weight_decay, heavy: static, step,
 ):  # fmt: skip

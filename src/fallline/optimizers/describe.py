@@ -53,8 +53,6 @@ class Description:
     torch_group: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Keys that torch's class expects in a parameter group and that never change here."""
     requires: tuple[Requirement, ...] = ()
-    low_bit_requires: tuple[Requirement, ...] = ()
-    """What must hold as well if states are stored in fewer than 32 bits."""
     alike: tuple[str, ...] = ()
     """Hyperparameters that must be the same in all groups, because what they act on belongs to all."""
     reminder: Reminder | None = None
@@ -90,7 +88,7 @@ class Description:
             expanded.update(zip(parts, numbers, strict=True))
         return expanded
 
-    def check(self, values: Mapping[str, Any], state_dtype: str = "float32") -> None:
+    def check(self, values: Mapping[str, Any]) -> None:
         """Raises an error that names the argument, its value and what would be right."""
         spelled = {part: f"{alias}[{i}]" for alias, parts in self.rule.aliases.items() for i, part in enumerate(parts)}
         expanded = self.expand(values)
@@ -98,7 +96,7 @@ class Description:
         for name, note in notes.items():
             if name in expanded:
                 note.check(spelled.get(name, name), expanded[name])
-        for requirement in (*self.requires, *(self.low_bit_requires if state_dtype != "float32" else ())):
+        for requirement in self.requires:
             requirement.check(expanded)
 
 
@@ -114,7 +112,6 @@ def describe(
     torch_class: str | None = None,
     torch_group: Mapping[str, Any] | None = None,
     requires: tuple[Requirement, ...] = (),
-    low_bit_requires: tuple[Requirement, ...] = (),
     alike: tuple[str, ...] = (),
     reminder: Reminder | None = None,
     variants: Mapping[str, Mapping[str, Any]] | None = None,
@@ -134,7 +131,6 @@ def describe(
         torch_class=torch_class,
         torch_group=torch_group or {},
         requires=requires,
-        low_bit_requires=low_bit_requires,
         alike=alike,
         reminder=reminder,
         variants=variants or {},

@@ -18,7 +18,7 @@ Arguments:
     eps: ε.
     weight_decay: λ, added to the gradient.
     momentum: μ; 0 keeps no buffer.
-    centered: subtract the squared mean; keeps its states in 32 bits.
+    centered: subtract the squared mean; both means then stay in 32 bits.
     eps_inside: ε inside the root.
 
 Example:
@@ -35,13 +35,14 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import Requirement, describe
+from fallline.optimizers.describe import describe
 from fallline.rules import direction, fraction, nonneg, rule, signed, sqrt, static
 
 
 @rule(derive={"heavy": lambda momentum: momentum != 0})
 def rmsprop(
-    p, g, square_avg: nonneg, grad_avg: signed(when="centered"), momentum_buffer: signed(when="heavy"), *,
+    p, g, square_avg: nonneg(wide="centered"), grad_avg: signed(when="centered", wide=True),
+    momentum_buffer: signed(when="heavy"), *,
     lr, alpha: fraction, eps, weight_decay, momentum, centered: static, eps_inside: static, heavy: static,
 ):  # fmt: skip
     g = g + weight_decay * p
@@ -70,15 +71,8 @@ RMSprop = describe(
     sources=("torch/optim/rmsprop.py",),
     deviations=(
         "eps_inside=True is the textbook's form, which torch does not have; its ε is 1e-6",
-        "centered=True refuses states in fewer than 32 bits: with steady gradients v and ḡ² are nearly equal, and "
-        "rounded apart their difference is noise of either sign, whose root is nothing or stretches a step by 1/ε",
-    ),
-    low_bit_requires=(
-        Requirement(
-            lambda centered: not centered,
-            'centered=True needs state_dtype="float32": its variance is a small difference of two states, which '
-            "rounding them would make negative",
-        ),
+        "with centered=True both means stay in 32 bits: with steady gradients v and ḡ² are nearly equal, and rounded "
+        "apart their difference is noise of either sign, whose root is nothing or stretches a step by 1/ε",
     ),
     elsewhere=(
         "timm's RMSpropTF starts v at 1, has ε inside the root, and accumulates steps that lr has scaled already",

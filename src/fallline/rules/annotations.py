@@ -43,12 +43,14 @@ class State:
     shape: ``None`` (like the parameter), ``axis(…)``, ``"scalar"`` (a number per parameter), ``"group"``
            (per parameter group) or ``"optimizer"`` (one number in all).
     when:  the static argument that switches the state on; ``"not flag"`` for one that switches it off.
+    wide:  True for a state that no format may store in fewer than 32 bits, or the static argument that makes it so.
     """
 
     kind: str = "signed"
     init: float | str = 0.0
     shape: Axis | str | None = None
     when: str | None = None
+    wide: bool | str = False
 
     def __call__(self, **changes: Any) -> State:
         return dataclasses.replace(self, **changes)
@@ -63,6 +65,10 @@ class State:
             return True
         return bool(statics[self.flag]) == (self.flag == self.when)
 
+    def settled(self, statics: Mapping[str, Any]) -> State:
+        """With these static arguments, which may decide whether it stays wide."""
+        return self(wide=bool(statics[self.wide])) if isinstance(self.wide, str) else self
+
     @property
     def space(self) -> Space:
         if self.shape is None:
@@ -75,8 +81,9 @@ class State:
 
     @property
     def low_bit(self) -> bool:
-        """Whether 8- and 4-bit formats apply: averages of weights, reduced and scalar states stay float32."""
-        return self.shape is None and self.kind != "weights"
+        """Whether formats of fewer than 32 bits apply: averages of weights, reduced and scalar states stay float32,
+        and what its rule says; where a static argument decides, they may apply."""
+        return self.shape is None and self.kind != "weights" and self.wide is not True
 
 
 signed = State("signed")

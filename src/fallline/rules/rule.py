@@ -114,6 +114,11 @@ class Rule:
                     f"{place}: the state {name} exists when {state.when!r}, which is no static argument; "
                     f"add the keyword argument `{state.flag}: static`"
                 )
+            if isinstance(state.wide, str) and state.wide not in self.statics:
+                raise RuleError(
+                    f"{place}: the state {name} is wide with {state.wide!r}, which is no static argument; "
+                    f"add the keyword argument `{state.wide}: static`"
+                )
             if isinstance(state.init, str) and state.init not in (PARAM, GRAD, *self.hypers):
                 raise RuleError(
                     f"{place}: the state {name} starts as {state.init!r}; it can start as a number, "
@@ -210,7 +215,7 @@ class Rule:
         return program
 
     def active_states(self, statics: Mapping[str, Any]) -> dict[str, State]:
-        return {n: s for n, s in self.states.items() if s.exists(statics)}
+        return {n: s.settled(statics) for n, s in self.states.items() if s.exists(statics)}
 
     def _trace(self, trace: Trace) -> Program:
         graph = Graph(trace.ndim)
