@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fallline.workloads.seeding import mixed
+from fallline.workloads.seeding import mixed, seed_torch
 
 LOWER, HIGHER = "lower", "higher"
 
@@ -92,13 +92,13 @@ class Workload:
 
     def new_model(self, seed: int) -> nn.Module:
         """The model before its first step, in training mode."""
-        torch.manual_seed(mixed(seed, "model"))
+        seed_torch(mixed(seed, "model"))
         return self.model(seed).train()
 
     def training_loss(self, model: nn.Module, step: int, seed: int) -> Tensor:
         """The loss of one step, to be differentiated; dropout is drawn from (seed, step) alone."""
         batch = self.batch(step, seed)
-        torch.manual_seed(mixed(seed, "step", step))
+        seed_torch(mixed(seed, "step", step))
         return self.loss(model, batch)
 
     def validate(self, model: nn.Module) -> float:
