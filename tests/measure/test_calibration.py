@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from fallline.measure.interleave import LOOKS, until_decided
+from fallline.measure.interleave import FAR_BEHIND, LOOKS, rounds_between, until_decided
 from fallline.measure.stats import ALPHA, compare, holm, sentence
 
 REPEATS = 600
@@ -65,6 +65,59 @@ def test_planted_ten_percent_are_found(noise: float) -> None:
     draw = np.random.default_rng(12)
     found = sum(called_different(measured(times(draw, 2, noise, 0.10), 90), 90) for _ in range(REPEATS))
     assert binomial_tail(REPEATS - found, REPEATS, 0.05) > 0.001, f"{found} of {REPEATS}"
+
+
+def measured_thinly(found: np.ndarray, family: int) -> dict[str, list[float]]:
+    """What the stopping rule takes when the second arm is timed in every few rounds only, as one far behind is."""
+    every, rule = rounds_between(family), until_decided(["a", "b"], seconds=math.inf, family=family)
+    for count in LOOKS:
+        taken = {"a": found[0, :count].tolist(), "b": found[1, :count:every].tolist()}
+        if rule(taken) is not None:
+            break
+    return taken
+
+
+def called_different_unpaired(taken: dict[str, list[float]], family: int) -> bool:
+    return compare(taken["a"], taken["b"], paired=False, looks=len(LOOKS)).p * family <= ALPHA
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.07])
+def test_identical_arms_timed_unequally_often_are_called_different_no_more_often_than_alpha(noise: float) -> None:
+    """The rank-sum test assumes rounds that are alike, and they drift; samples spread over all rounds bear that."""
+    draw = np.random.default_rng(18)
+    wrong = sum(called_different_unpaired(measured_thinly(times(draw, 2, noise), 1), 1) for _ in range(REPEATS))
+    assert binomial_tail(wrong, REPEATS, ALPHA) > 0.001, f"{wrong} of {REPEATS}"
+
+
+def test_identical_arms_timed_unequally_often_on_a_machine_that_does_not_drift() -> None:
+    draw = np.random.default_rng(19)
+    found = np.exp(draw.normal(0, 0.06, (REPEATS, 2, LOOKS[-1])))
+    wrong = sum(called_different_unpaired(measured_thinly(one, 1), 1) for one in found)
+    assert binomial_tail(wrong, REPEATS, ALPHA) > 0.001, f"{wrong} of {REPEATS}"
+    assert wrong > 0
+
+
+@pytest.mark.parametrize("family", [1, 90, 200])
+@pytest.mark.parametrize("noise", [0.05, 0.07])
+def test_arms_far_behind_are_found_with_the_few_samples_they_get(family: int, noise: float) -> None:
+    draw = np.random.default_rng(20)
+    slower = FAR_BEHIND - 1
+    found = sum(
+        called_different_unpaired(measured_thinly(times(draw, 2, noise, slower), family), family)
+        for _ in range(REPEATS // 3)
+    )
+    assert binomial_tail(REPEATS // 3 - found, REPEATS // 3, 0.05) > 0.001, f"{found} of {REPEATS // 3}"
+
+
+def test_ten_percent_need_pairs_where_the_machine_drifts() -> None:
+    """What thinning gives up, and why it is for arms far behind only."""
+    draw = np.random.default_rng(21)
+    found = {"pairs": 0, "thin": 0}
+    for _ in range(REPEATS // 3):
+        made = times(draw, 2, 0.06, 0.10)
+        found["pairs"] += called_different(measured(made), 1)
+        found["thin"] += called_different_unpaired(measured_thinly(made, 1), 1)
+    assert found["pairs"] >= 0.95 * (REPEATS // 3) and found["thin"] < 0.75 * (REPEATS // 3), found
 
 
 def test_tables_of_identical_arms_have_a_false_verdict_in_no_more_than_alpha() -> None:
@@ -122,3 +175,23 @@ def test_interval_of_the_ratio_covers_it(law: Callable[..., np.ndarray]) -> None
         ratio = compare(a.tolist(), (1.3 * b).tolist()).ratio
         covered += ratio.low <= 1.3 <= ratio.high
     assert binomial_tail(REPEATS - covered, REPEATS, ALPHA) > 0.001, f"{covered} of {REPEATS}"
+
+
+def test_interval_of_the_ratio_covers_it_without_pairs() -> None:
+    draw = np.random.default_rng(22)
+    covered = 0
+    for _ in range(REPEATS):
+        a, b = np.exp(draw.normal(0, 0.05, 18)), 6.0 * np.exp(draw.normal(0, 0.05, 5))
+        ratio = compare(a.tolist(), b.tolist(), paired=False).ratio
+        covered += ratio.low <= 6.0 <= ratio.high
+    assert binomial_tail(REPEATS - covered, REPEATS, ALPHA) > 0.001, f"{covered} of {REPEATS}"
+    assert covered < REPEATS
+
+
+def test_interval_and_verdict_agree_without_pairs() -> None:
+    """The interval is of the ratios that the test does not reject, so it holds 1 where there is no verdict."""
+    draw = np.random.default_rng(23)
+    for _ in range(200):
+        a, b = np.exp(draw.normal(0, 0.05, 18)), np.exp(draw.normal(0.06, 0.05, 6))
+        found = compare(a.tolist(), b.tolist(), paired=False)
+        assert found.differs != (found.ratio.low <= 1.0 <= found.ratio.high)

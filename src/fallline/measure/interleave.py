@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fallline.measure.clock import Arm, Wait, calls_for, no_garbage_collection, nothing_to_wait_for, seconds_of
+from fallline.measure.ranks import smallest_rank_sum_p
 from fallline.measure.stats import ALPHA, Estimate, bootstrap_median, compare, paired_ratio, spread
 
 WARM_ROUNDS = 8
@@ -23,12 +24,13 @@ STILL_WARMING = 0.95  # a sample this much below the one before says that the ar
 LOOKS = (18, 36, 72)
 """Rounds after which a comparison may end. 18 are enough for a clear case among 250 comparisons; with 72, 10 % are
 found at a noise of 7 % per sample in 97 of 100 cases as one of 90 comparisons (tests/measure/test_calibration.py)."""
-FAR_BEHIND, EVERY = 5.0, 4
-"""An arm this many times slower than the fastest is timed in every fourth round only: its place is clear, and five of
-its samples against 18 settle it among 90 comparisons."""
+FAR_BEHIND = 5.0
+"""An arm this many times slower than the fastest needs few samples: its place is clear."""
 RARELY = LOOKS[0] // 2
-"""Rounds between samples of an arm that is far behind and so slow that five samples would take all the time there is:
-two of them before the first look show where it is, and no verdict needs more."""
+"""Rounds between samples of an arm that is far behind and so slow that even few samples would take all the time there
+is: two of them before the first look show where it is, and it is not compared."""
+SHORT, CALLS = 0.1, 5
+"""An arm whose call takes less than so many seconds is called so often before it is said to be far behind."""
 LONG = 2.0
 """Seconds; a call that long is its own warm-up."""
 SAME = 0.01
@@ -41,7 +43,7 @@ class Samples:
 
     seconds: dict[str, list[float]]
     warm_up: dict[str, list[float]]
-    """Thrown away: one or two single calls, then rounds until no arm became faster."""
+    """Thrown away: single calls, then rounds until no arm became faster."""
     calls: dict[str, int]
     """Calls per sample; the sample is their mean."""
     stopped: str
@@ -68,6 +70,31 @@ class Samples:
         return dataclasses.asdict(self)
 
 
+@dataclasses.dataclass(frozen=True)
+class Thinning:
+    """Arms that are timed less often when they are far behind the fastest of them."""
+
+    names: Sequence[str]
+    every: int = 4
+    """Rounds from one sample to the next, enough for a verdict: see :func:`rounds_between`."""
+    seconds: float = math.inf
+    """What these samples may take up to the first look; an arm that would take longer is timed rarely."""
+
+
+def rounds_between(family: int) -> int:
+    """How far apart the samples of an arm far behind may be, so that they settle it among so many comparisons.
+
+    >>> rounds_between(1), rounds_between(90), rounds_between(1000)
+    (4, 3, 2)
+    """
+    for every in (4, 3):
+        # Twice: one sample may be out of order.
+        p = 2 * smallest_rank_sum_p(math.ceil(LOOKS[0] / every), LOOKS[0])
+        if p * len(LOOKS) * family <= ALPHA:
+            return every
+    return 2
+
+
 Rule = Callable[[Mapping[str, list[float]]], str | None]
 """Asked after every round; says why it is enough, or None."""
 
@@ -80,22 +107,20 @@ def interleave(
     sample_seconds: float = 0.005,
     before: Arm | None = None,
     wait: Wait = nothing_to_wait_for,
-    thin: Sequence[str] = (),
-    thin_seconds: float = math.inf,
+    thin: Thinning | None = None,
 ) -> Samples:
     """Samples of all arms until ``enough`` says so.
 
     ``before`` runs ahead of every sample, outside the clock (a cache flush); a sample is then a single call.
-    Without it a sample repeats short calls until it lasts ``sample_seconds``. Those of
-    ``thin`` that are far behind the fastest of them are timed less often, in about ``thin_seconds`` each.
+    Without it a sample repeats short calls until it lasts ``sample_seconds``.
     """
     order = random.Random(seed)
     warm_up = {name: [seconds_of(arm, 1, wait)] for name, arm in arms.items()}
     for name, taken in warm_up.items():
-        if taken[0] < LONG or name not in thin:
+        if taken[0] < LONG or thin is None or name not in thin.names:
             taken.append(seconds_of(arms[name], 1, wait))
-    calls = {name: 1 if before else calls_for(single[-1], sample_seconds) for name, single in warm_up.items()}
-    every = _every({name: warm_up[name] for name in thin}, thin_seconds)
+    every = _every(arms, warm_up, thin, wait) if thin else {}
+    calls = {name: 1 if before else calls_for(min(single), sample_seconds) for name, single in warm_up.items()}
     seconds: dict[str, list[float]] = {name: [] for name in arms}
 
     def one_round(into: dict[str, list[float]], names: Sequence[str]) -> None:
@@ -118,14 +143,31 @@ def interleave(
     return Samples(seconds, warm_up, calls, stopped or "", every)
 
 
-def _every(warm_up: Mapping[str, list[float]], seconds: float) -> dict[str, int]:
-    fastest = min((taken[-1] for taken in warm_up.values()), default=0.0)
-    samples = -(-LOOKS[0] // EVERY)
+def _every(arms: Mapping[str, Arm], warm_up: dict[str, list[float]], thin: Thinning, wait: Wait) -> dict[str, int]:
+    samples = math.ceil(LOOKS[0] / thin.every)
     return {
-        name: EVERY if samples * taken[-1] <= seconds else RARELY
-        for name, taken in warm_up.items()
-        if taken[-1] > FAR_BEHIND * fastest
+        name: thin.every if samples * min(warm_up[name]) <= thin.seconds else RARELY
+        for name in _far_behind(arms, warm_up, thin.names, wait)
     }
+
+
+def _far_behind(
+    arms: Mapping[str, Arm], warm_up: dict[str, list[float]], names: Sequence[str], wait: Wait
+) -> list[str]:
+    """By their best calls: a machine that stops for a moment makes any single call of a quick arm a slow one."""
+    while True:
+        fastest = min((min(warm_up[name]) for name in names), default=0.0)
+        far = [name for name in names if min(warm_up[name]) > FAR_BEHIND * fastest]
+        again = [name for name in far if len(warm_up[name]) < CALLS and min(warm_up[name]) < SHORT]
+        if not again:
+            return far
+        for name in again:
+            warm_up[name].append(seconds_of(arms[name], 1, wait))
+
+
+def side_by_side(first: Sequence[float], second: Sequence[float]) -> bool:
+    """Whether two arms' samples are pairs: arms that were timed equally often were timed in the same rounds."""
+    return len(first) == len(second)
 
 
 def until_settled(pairs: Sequence[tuple[str, str]], *, interval: float, least: int, most: int, seconds: float) -> Rule:
@@ -162,8 +204,8 @@ def until_decided(names: Sequence[str], *, seconds: float, family: int = 1, look
         if not start:
             start.append(now)
         if done in looks and len(names) > 1:
-            often = [name for name in names if len(found[name]) * RARELY > done + RARELY]
-            verdict = _decided(found, often, len(looks), family)
+            compared = [name for name in names if len(found[name]) > math.ceil(done / RARELY)]
+            verdict = _decided(found, compared, len(looks), family)
             if verdict:
                 return verdict
         if done >= looks[-1]:
@@ -184,7 +226,9 @@ def _decided(found: Mapping[str, list[float]], names: Sequence[str], looks: int,
     for other in names:
         if other == fastest:
             continue
-        comparison = compare(found[fastest], found[other], paired=len(found[fastest]) == len(found[other]), looks=looks)
+        comparison = compare(
+            found[fastest], found[other], paired=side_by_side(found[fastest], found[other]), looks=looks
+        )
         if comparison.p * family <= ALPHA:
             continue
         if comparison.ratio.low < 1 - SAME or comparison.ratio.high > 1 + SAME:

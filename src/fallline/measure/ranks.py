@@ -69,6 +69,31 @@ def shift_interval(differences: Sequence[float], alpha: float) -> tuple[float, f
     return middle, float(walsh[outside - 1]), float(walsh[len(walsh) - outside])
 
 
+def unpaired_shift_interval(
+    first: Sequence[float], second: Sequence[float], alpha: float
+) -> tuple[float, float, float]:
+    """The median of all differences, second − first, and the shifts that the rank-sum test does not reject.
+
+    With too few samples for that alpha the interval is everything.
+    """
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    differences = np.sort((b[:, None] - a[None, :]).ravel())
+    outside = _most_outside_unpaired(len(a), len(b), alpha / 2)
+    middle = float(np.median(differences))
+    if outside == 0:
+        return middle, -math.inf, math.inf
+    return middle, float(differences[outside - 1]), float(differences[len(differences) - outside])
+
+
+def smallest_rank_sum_p(first: int, second: int) -> float:
+    """Two-sided p of so many samples, all of one set below all of the other.
+
+    >>> round(smallest_rank_sum_p(5, 5), 4)
+    0.0079
+    """
+    return min(1.0, 2 / math.comb(first + second, first))
+
+
 def least_pairs(alpha: float) -> int:
     """How many pairs there must be before all of them on one side is significant.
 
@@ -109,6 +134,18 @@ def _most_outside(count: int, tail: float) -> int:
         mean, deviation = count * (count + 1) / 4, math.sqrt(count * (count + 1) * (2 * count + 1) / 24)
         return max(0, math.floor(mean - normal_quantile(1 - tail) * deviation))
     below = _below(tuple(range(2, 2 * count + 1, 2)))[::2]  # P(sum of ranks ≤ s)
+    return int(np.searchsorted(below, tail * (1 + 1e-9), side="right"))
+
+
+def _most_outside_unpaired(first: int, second: int, tail: float) -> int:
+    """How many differences may lie outside the interval on one side."""
+    count = first + second
+    if count > EXACT_UP_TO // 2:
+        mean, deviation = first * second / 2, math.sqrt(first * second * (count + 1) / 12)
+        return max(0, math.floor(mean - normal_quantile(1 - tail) * deviation))
+    ways = _subset_sums(tuple(range(2, 2 * count + 1, 2)), first)
+    lowest = first * (first + 1)  # twice the sum of the ranks 1, 2, …
+    below = np.cumsum(ways[lowest::2]) / ways.sum()  # P(differences below 0 ≤ u)
     return int(np.searchsorted(below, tail * (1 + 1e-9), side="right"))
 
 

@@ -9,12 +9,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from fallline.measure.ranks import least_pairs, normal_quantile, rank_sum_p, shift_interval, signed_rank_p
+from fallline.measure.ranks import (
+    least_pairs,
+    normal_quantile,
+    rank_sum_p,
+    shift_interval,
+    signed_rank_p,
+    smallest_rank_sum_p,
+    unpaired_shift_interval,
+)
 
 ALPHA = 0.02
 """How often a verdict may call equal things different."""
@@ -85,21 +94,6 @@ def paired_ratio(
     return bootstrap_median(ratios, level=level, seed=seed)
 
 
-def in_words(times_longer: Estimate) -> str:
-    """A ratio of times, the other's over ours, as a verdict on ours.
-
-    >>> in_words(Estimate(2.7, 2.55, 2.85, 30)), in_words(Estimate(0.5, 0.4, 0.6, 30))
-    ('2.7× faster', '2.0× slower')
-    >>> in_words(Estimate(1.01, 0.99, 1.03, 30))
-    'not distinguishable'
-    """
-    if times_longer.low <= 1.0 <= times_longer.high:
-        return "not distinguishable"
-    if times_longer.value > 1.0:
-        return f"{times_longer.short('×')} faster"
-    return f"{_inverse(times_longer).short('×')} slower"
-
-
 def spread(samples: Sequence[float]) -> float:
     """The median deviation from the median, relative to it: 0.01 is quiet, above 0.05 the machine is busy."""
     values = np.asarray(samples, dtype=np.float64)
@@ -119,8 +113,8 @@ class Comparison:
     """Second over first; the interval is that of the test, at the level of one verdict."""
     p: float
     """Of "they are the same", corrected for the looks taken; not for other comparisons of a table."""
-    enough: bool
-    """Whether so many samples could have been significant at all."""
+    least: int
+    """Samples of each before any difference could be significant."""
     repeats_needed: int | None
     """Samples of each at which a difference as large as this one would be settled; None if there is none."""
 
@@ -156,23 +150,22 @@ def compare(
         raise ValueError(f"paired samples must be as many, got {len(first)} and {len(second)}")
     if not first or not second:
         raise ValueError("a comparison needs at least one sample of each")
-    if not all(x > 0 for x in (*first, *second)):
-        raise ValueError("samples must be > 0: ratios are compared")
+    if not all(0 < x < math.inf for x in (*first, *second)):
+        raise ValueError("samples must be finite and > 0: ratios are compared")
+    alpha = ALPHA / looks
+    log_first, log_second = np.log(first), np.log(second)
     if paired:
-        logs = [_log_ratio(b, a) for a, b in zip(first, second, strict=True)]
-        raw = signed_rank_p(logs)
+        logs = log_second - log_first
+        raw, least = signed_rank_p(logs.tolist()), least_pairs(alpha)
+        middle, low, high = shift_interval(logs.tolist(), alpha)
     else:
-        logs = [_log_ratio(b, a) for a in first for b in second]
-        raw = rank_sum_p(first, second)
-    most = _smallest_p(len(first), len(second), paired) * looks
-    ratio = _ratio_estimate(logs, first, second, paired, ALPHA / looks)
-    return Comparison(
-        (first, second),
-        ratio,
-        min(1.0, raw * looks),
-        most <= ALPHA,
-        _repeats_needed(logs, paired, ALPHA / (looks * family)),
-    )
+        logs = (log_second[:, None] - log_first[None, :]).ravel()
+        raw, least = rank_sum_p(first, second), _least_beside(max(len(first), len(second)), alpha)
+        middle, low, high = unpaired_shift_interval(log_first.tolist(), log_second.tolist(), alpha)
+    if not math.isfinite(low):
+        low, high = float(logs.min()), float(logs.max())
+    ratio = Estimate(math.exp(middle), math.exp(low), math.exp(high), min(len(first), len(second)))
+    return Comparison((first, second), ratio, min(1.0, raw * looks), least, _repeats_needed(logs, alpha / family))
 
 
 def holm(ps: Sequence[float]) -> list[float]:
@@ -212,11 +205,10 @@ def sentence(
     p = found.p if corrected_p is None else corrected_p
     count = min(map(len, found.samples))
     if p > ALPHA:
-        if not found.enough:
-            least = least_pairs(ALPHA)
+        if count < found.least:
             return (
                 f"{first} and {second} are not distinguishable: {count} samples of each cannot show any difference, "
-                f"at least {least} could"
+                f"at least {found.least} could"
             )
         needed = found.repeats_needed
         more = ""
@@ -233,54 +225,22 @@ def sentence(
     )
 
 
-def _log_ratio(numerator: float, denominator: float) -> float:
-    if math.isinf(numerator) and math.isinf(denominator):
-        return 0.0  # neither arrived: this pair says nothing
-    return math.log(numerator) - math.log(denominator) if denominator < math.inf else -math.inf
+def _least_beside(others: int, alpha: float) -> int:
+    return next(count for count in itertools.count(1) if smallest_rank_sum_p(count, others) <= alpha or count > others)
 
 
-def _smallest_p(first: int, second: int, paired: bool) -> float:
-    return 2.0**-first * 2 if paired else 2 / math.comb(first + second, first)
+def _repeats_needed(logs: np.ndarray, alpha: float) -> int | None:
+    """From the normal approximation of the test's power, at the effect and the robust spread seen.
 
-
-def _ratio_estimate(
-    logs: Sequence[float], first: Sequence[float], second: Sequence[float], paired: bool, alpha: float
-) -> Estimate:
-    finite = [x for x in logs if math.isfinite(x)]
-    if not finite:
-        edge = math.inf if logs[0] > 0 else 0.0
-        return Estimate(edge, edge, edge, len(logs))
-    if not paired:
-        middle = float(np.median(finite))
-        low, high = _bootstrap_shift(first, second, alpha)
-        return Estimate(math.exp(middle), low, high, min(len(first), len(second)))
-    middle, low, high = shift_interval(finite, alpha)
-    if not math.isfinite(low):
-        low, high = min(finite), max(finite)
-    return Estimate(math.exp(middle), math.exp(low), math.exp(high), len(logs))
-
-
-def _bootstrap_shift(first: Sequence[float], second: Sequence[float], alpha: float) -> tuple[float, float]:
-    draw = np.random.default_rng(0)
-    a, b = (np.asarray([x for x in s if math.isfinite(x)], dtype=np.float64) for s in (first, second))
-    picked = [np.median(s[draw.integers(0, len(s), (2000, len(s)))], axis=1) for s in (a, b)]
-    low, high = np.quantile(picked[1] / picked[0], [alpha / 2, 1 - alpha / 2])
-    return float(low), float(high)
-
-
-def _repeats_needed(logs: Sequence[float], paired: bool, alpha: float) -> int | None:
-    """From the normal approximation of the test's power, at the effect and the robust spread seen."""
-    finite = np.asarray([x for x in logs if math.isfinite(x)])
-    if len(finite) < 2:
+    The same for pairs and for all differences of unpaired samples: either way the spread is that of one difference.
+    """
+    effect = abs(float(np.median(logs)))
+    if len(logs) < 2 or effect == 0.0:
         return None
-    effect = abs(float(np.median(finite)))
-    deviation = 1.4826 * float(np.median(np.abs(finite - np.median(finite))))
-    least = least_pairs(alpha)
-    if effect == 0.0:
-        return None
+    deviation = 1.4826 * float(np.median(np.abs(logs - np.median(logs))))
     quantiles = normal_quantile(1 - alpha / 2) + normal_quantile(POWER)
     # π/3: what ranks lose to means under normal noise.
-    return max(least, math.ceil(math.pi / 3 * (quantiles * deviation / effect) ** 2))
+    return max(least_pairs(alpha), math.ceil(math.pi / 3 * (quantiles * deviation / effect) ** 2))
 
 
 def _inverse(ratio: Estimate) -> Estimate:

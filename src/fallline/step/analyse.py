@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Sequence
 
 from fallline.measure import gates
-from fallline.measure.interleave import RARELY
+from fallline.measure.interleave import RARELY, side_by_side
 from fallline.measure.stats import ALPHA, Comparison, Estimate, bootstrap_median, compare, holm, paired_ratio
 from fallline.step.plan import PROBE, Cell, Plan
 from fallline.step.results import ArmRecord, CellRecord
@@ -202,7 +202,7 @@ def _compare(table: TableResult) -> None:
     for row, pair in keys:
         first, second = (row.arms[name].samples for name in pair)
         row.comparisons[pair] = compare(
-            first, second, paired=len(first) == len(second), looks=row.record.facts["looks"], family=len(keys)
+            first, second, paired=side_by_side(first, second), looks=row.record.facts["looks"], family=len(keys)
         )
     for (row, pair), p in zip(keys, holm([row.comparisons[pair].p for row, pair in keys]), strict=True):
         row.corrected[pair] = p

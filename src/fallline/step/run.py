@@ -18,7 +18,7 @@ from torch.nn import Parameter
 from fallline.measure import gates, machine
 from fallline.measure.bandwidth import MAX_READS, MAX_WRITES, Sweep
 from fallline.measure.clock import CacheFlush, seconds_of
-from fallline.measure.interleave import LOOKS, for_rounds, interleave, until_decided
+from fallline.measure.interleave import LOOKS, Thinning, for_rounds, interleave, rounds_between, until_decided
 from fallline.measure.memory import resident
 from fallline.measure.traffic import passes
 from fallline.step.implementations import Missing, build, named
@@ -118,8 +118,7 @@ def _time(
         seed=limits.seed,
         sample_seconds=limits.sample_seconds,
         before=CacheFlush(machine.last_level_cache()) if cell.flush else None,
-        thin=() if limits.steps else names,
-        thin_seconds=limits.seconds,
+        thin=None if limits.steps else Thinning(names, rounds_between(family), limits.seconds),
     )
     arms[PROBE] = ArmRecord(PROBE)
     for name, seconds in samples.seconds.items():
