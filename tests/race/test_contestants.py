@@ -25,6 +25,18 @@ def test_every_registered_optimizer_has_a_documented_space_or_a_reason() -> None
     assert {*TUNING, *NOT_RACED} == set(fallline.list_optimizers())
 
 
+def test_fixed_settings_lie_in_their_spaces_and_rates_have_room() -> None:
+    for name, tuning in TUNING.items():
+        for key, dimension in tuning.space.items():
+            if key in tuning.settings:
+                value = tuning.settings[key]
+                allowed = dimension.get("feasible_points") or [dimension["min"], dimension["max"]]
+                assert min(allowed) <= value <= max(allowed), f"{name}: {key} = {value}"
+        if "lr" in tuning.space:
+            assert tuning.space["lr"]["scaling"] == "log"
+            assert 25 <= tuning.space["lr"]["max"] / tuning.space["lr"]["min"] <= 120, name
+
+
 def test_the_eleven_entries_are_there_and_those_without_optimizer_say_so() -> None:
     assert len(PRESETS) == 11
     assert {"algoperf_shampoo", "algoperf_caspr"} == MISSING

@@ -24,7 +24,7 @@ WIDTH, LAYERS, HEADS = 64, 2, 4
 ALPHABET = "\n" + "".join(map(chr, range(32, 127)))
 VOCABULARY = len(ALPHABET) + 1
 
-# Large modules that every Python since 3.10 has in much the same form; the last one is for validation.
+# Large modules that every Python since 3.10 has in much the same form.
 MODULES = (
     "argparse", "ast", "bdb", "calendar", "cmd", "codecs", "collections/__init__", "configparser", "copy", "csv",
     "dataclasses", "difflib", "dis", "doctest", "email/message", "enum", "fractions", "ftplib", "functools", "gettext",

@@ -1,7 +1,7 @@
 """mri: a U-Net restores images from undersampled measurements; trained by L1, judged by structural similarity.
 
 A phantom is a sum of random ellipses.  A scanner measures its Fourier transform line by line; here it measures the
-middle lines and a random choice of the others, a quarter in all, and the network sees the image with the rest at zero.
+middle lines and a random choice of the others, ten of 32, and the network sees the image with the rest at zero.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fallline.schedules import WarmupCosine
 from fallline.workloads.reference_methods import optimizer
@@ -27,7 +27,7 @@ Curve = list[tuple[int, float]]
 class Run(NamedTuple):
     kind: str  # trial, repeat, baseline
     method: str
-    setting: dict[str, float]
+    setting: dict[str, Any]
     seed: int
     horizon: int
     """The length of its schedule."""
@@ -55,11 +55,22 @@ class Training:
     def __init__(self, workload: Workload, run: Run):
         self.workload, self.run = workload, run
         self.model = workload.new_model(run.seed)
-        self.optimizer = optimizer(run.method, self.model, run.setting)
-        warmup = max(1, round(WARMUP * run.horizon))
-        self.schedule = WarmupCosine(self.optimizer, total_steps=run.horizon, warmup_steps=warmup)
         self.step = 0
         self.diverged = False
+        self.begin()
+
+    def begin(self) -> None:
+        self.optimizer = optimizer(self.run.method, self.model, self.run.setting)
+        warmup = max(1, round(WARMUP * self.run.horizon))
+        self.schedule = WarmupCosine(self.optimizer, total_steps=self.run.horizon, warmup_steps=warmup)
+
+    def update(self) -> None:
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.schedule.step()
+
+    def validate(self) -> float:
+        return self.workload.validate(self.model)
 
     def until(self, steps: int, evaluate_after: int) -> Stretch:
         """Ends for good where the loss is no longer finite."""
@@ -73,20 +84,18 @@ class Training:
                 self.diverged = True
                 break
             loss.backward()
-            self.optimizer.step()
-            self.optimizer.zero_grad()
-            self.schedule.step()
+            self.update()
             self.step += 1
             if self.step > evaluate_after and self.step in self.workload.evaluation_steps():
-                values.append((self.step, round(self.workload.validate(self.model), 6)))
+                values.append((self.step, round(self.validate(), 6)))
         return Stretch(math.inf if self.diverged else round(statistics.fmean(losses), 6), values)
 
 
 class Store:
     """All runs of a workload, on disk; a run is trained only where nobody has trained it before."""
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path, training: type[Training] = Training):
+        self.path, self.kind = path, training
         path.parent.mkdir(parents=True, exist_ok=True)
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         whole = text[: text.rfind("\n") + 1]
@@ -106,7 +115,7 @@ class Store:
             started = time.perf_counter()
             name = json.dumps(run, sort_keys=True)
             if name not in self.training:
-                self.training[name] = Training(workload, run)
+                self.training[name] = self.kind(workload, run)
             found = self.stretches[key] = self.training[name].until(until, evaluate_after)
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"stretch": which, **found._asdict()}) + "\n")
@@ -119,7 +128,7 @@ class Store:
 
 
 def _report(workload: Workload, run: Run, until: int, found: Stretch, seconds: float) -> None:
-    setting = " ".join(f"{name}={value:g}" for name, value in run.setting.items())
+    setting = " ".join(f"{name}={value:.4g}" for name, value in run.setting.items())
     text = f"  {run.kind} {run.method} {setting} seed {run.seed}, {until} steps: loss {found.loss:g}"
     if found.values:
         text += f", {workload.metric} {best(workload, found.values):g}"

@@ -130,6 +130,15 @@ def step_seconds(workload: Workload, steps: int = 40) -> float:
     return statistics.median(times[5:])
 
 
+def found_there(spec: str) -> Mapping[str, Any]:
+    """The record of ``NAME``, or of ``NAME:DATA`` where it is for other data than is used now."""
+    name, _, data = spec.partition(":")
+    known = targets.record(name, data or targets.data_family(load(name).data_name))
+    if not known or not known["by_method"]:
+        raise SystemExit(f"set_targets: --like {spec}: nothing was searched there; run set_targets {name} first")
+    return known
+
+
 def write(name: str, data_family: str, changes: Mapping[str, Any]) -> None:
     """Into the file of records, which another process may be writing too."""
     with targets.FILE.open("a+", encoding="utf-8") as file:
@@ -149,16 +158,13 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=10, help="points per method; AlgoPerf's are 200")
     parser.add_argument("--repeats", type=int, default=5, help="of the best setting; AlgoPerf's are 20")
     parser.add_argument(
-        "--like", help="no search: each method at its best setting on this workload, say a variant's base"
+        "--like", metavar="NAME[:DATA]", help="no search: methods at their best settings there, say on a variant's base"
     )
     parser.add_argument("--time", action="store_true", help="measure step times only; on a quiet machine")
     parser.add_argument("--store", type=Path, default=Path("target_runs"), help="folder that keeps the runs")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    like = None
-    if options.like:
-        base = load(options.like)
-        like = targets.record(base.name, targets.data_family(base.data_name))
+    like = found_there(options.like) if options.like else None
     for name in options.names:
         workload = load(name)
         family = targets.data_family(workload.data_name)

@@ -1,0 +1,92 @@
+"""Finds fixed settings for the default race's contestants: ``python -m benchmarks.default_settings``
+
+Each contestant is tried at the same number of quasirandom points of its documented space on the default race's
+workload, with the whole budget.  Trials with high losses after 15 % and 40 % of the way are given up, as when targets
+are set.  The trial that reaches the target soonest is the best; where none does, the one with the best value.  Its
+setting, rounded, belongs into ``fallline.race.spaces``.  Goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fallline.race.building import build
+from fallline.race.contestants import named
+from fallline.race.defaults import NAMES, WORKLOAD
+from fallline.workloads import Workload, load
+from fallline.workloads.reference_runs import Curve, Run, Store, Training, best
+
+RUNGS = ((0.15, 4), (0.4, 2))
+"""After this share of the budget, so many trials go on."""
+
+
+class ContestantTraining(Training):
+    """With a contestant's own optimizer and schedule."""
+
+    def begin(self) -> None:
+        self.built = build(named(self.run.method), self.run.setting, self.model, self.run.horizon)
+        self.built.set_rates(0)
+
+    def update(self) -> None:
+        self.built.optimizer.step()
+        self.built.optimizer.zero_grad()
+        self.built.set_rates(self.step + 1)
+
+    def validate(self) -> float:
+        self.built.to_evaluate()
+        value = super().validate()
+        self.built.to_train()
+        return value
+
+
+def rounded(setting: dict[str, Any]) -> dict[str, Any]:
+    """Two digits are what ten trials can tell."""
+    return {name: float(f"{value:.2g}") if isinstance(value, float) else value for name, value in setting.items()}
+
+
+def rank(workload: Workload, curve: Curve) -> tuple[float, float]:
+    """Steps to the target, then the best value: the smaller, the better."""
+    reached = next((steps for steps, value in curve if workload.reached(value)), math.inf)
+    value = best(workload, curve)
+    return reached, math.inf if math.isnan(value) else value if workload.direction == "lower" else -value
+
+
+def search(workload: Workload, store: Store, name: str, trials: int) -> tuple[dict[str, Any], tuple[float, float]]:
+    assert workload.eval_every is not None
+    contestant = named(name)
+    points = contestant.trial_points(trials=trials, study=0, seed=1, tuned=True)
+    runs = [Run("default", name, rounded(point), 0, workload.max_steps) for point in points]
+    for share, kept in RUNGS:
+        until = int(share * workload.max_steps) // workload.eval_every * workload.eval_every
+        runs.sort(key=lambda run: store.stretch(workload, run, until, evaluate_after=workload.max_steps).loss)
+        runs = runs[:kept]
+    found = []
+    for run in runs:
+        curve = store.stretch(workload, run, workload.max_steps, evaluate_after=until).values
+        found.append((rank(workload, curve), run.setting))
+    store.let_go()
+    order, setting = min(found, key=lambda pair: pair[0])
+    return setting, order
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.default_settings", description=__doc__)
+    parser.add_argument("names", nargs="*", default=NAMES, help="contestants; the default race's five if none")
+    parser.add_argument("--trials", type=int, default=10, help="points per contestant")
+    parser.add_argument("--store", type=Path, default=Path("benchmarks/target_runs/default_settings.jsonl"))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    workload = load(WORKLOAD)
+    store = Store(options.store, ContestantTraining)
+    for name in options.names:
+        setting, (steps, value) = search(workload, store, name, options.trials)
+        print(f"{name}: {setting}, target after {steps:g} steps, {workload.metric} {value:g}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""Writes ``docs/leaderboard.md`` from the tables in ``docs/leaderboard/``: ``python docs/leaderboard_page.py``.
+
+The tables are those of ``fallline race --export csv``, without the single evaluations.  ``--check`` writes nothing and
+fails if the page is not current.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fallline.race.clock import StepClock
+from fallline.race.plan import Rules
+from fallline.race.presets import PRESETS
+from fallline.race.results import Calibrated
+from fallline.score.algoperf import PUBLISHED
+from fallline.score.leaderboard import Leaderboard, leaderboard
+from fallline.score.times import StudyTimes
+
+PAGE = Path(__file__).with_name("leaderboard.md")
+TABLES = Path(__file__).with_name("leaderboard")
+
+INTRODUCTION = """\
+# A leaderboard of AlgoPerf's entries, in miniature
+
+Written by `make leaderboard` from the tables in [leaderboard/](leaderboard); a test keeps it current.
+
+AlgoPerf's rules at a thousandth of its cost: eight workloads that keep its tasks, losses and metrics
+([workloads.md](workloads.md)), external tuning with 5 trials a study, 3 studies, the fastest trial of a study, the
+median over studies, scores from profiles up to τ = 4, without held-out variants. Unlike AlgoPerf's, every score has an
+interval, and entries that cannot be told apart share a letter. `benchmarks/leaderboard.toml` has the entries and the
+spaces in which they were tuned. Missing: {missing}.
+"""
+
+REPEAT = """\
+## Again
+
+```sh
+make leaderboard   # goes on where it was stopped; about three hours of one core in all
+fallline race --calibrate --results benchmarks/results/leaderboard.sqlite   # step times anew, on a quiet machine
+```
+
+Steps to target do not depend on how busy the machine is; seconds per step are measured apart, side by side, and can be
+measured again without running a trial.
+"""
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    with (TABLES / f"leaderboard-{name}.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def times(trials: Sequence[Mapping[str, str]], clock: StepClock) -> StudyTimes:
+    """The fastest trial of every study that has ended."""
+    unfinished = {(t["contestant"], t["workload"], t["study"]) for t in trials if not t["status"]}
+    cells: dict[tuple[str, str], dict[int, float]] = {}
+    for trial in trials:
+        contestant, workload, study = trial["contestant"], trial["workload"], trial["study"]
+        if (contestant, workload, study) in unfinished:
+            continue
+        steps = float(trial["steps_to_target"] or math.inf)
+        cell = cells.setdefault((contestant, workload), {})
+        cell[int(study)] = min(clock.seconds(workload, contestant, steps), cell.get(int(study), math.inf))
+    workloads = tuple(dict.fromkeys(t["workload"] for t in trials))
+    return StudyTimes(tuple(dict.fromkeys(t["contestant"] for t in trials)), workloads, {}, cells)
+
+
+def calibrated() -> dict[tuple[str, str], Calibrated]:
+    return {
+        (row["workload"], row["contestant"]): Calibrated(
+            step_seconds=float(row["step_seconds"]),
+            low=float(row["low"]),
+            high=float(row["high"]),
+            switch_seconds=float(row["switch_seconds"]),
+            state_bytes=int(row["state_bytes"]),
+            parameter_bytes=int(row["parameter_bytes"]),
+            peak_bytes=None,
+        )
+        for row in rows("calibration")
+    }
+
+
+def kendall(first: Sequence[float], second: Sequence[float]) -> tuple[float, int, int]:
+    """Kendall's τ_b of two scores of the same entries, and how many pairs agree and disagree in order."""
+    signs = [
+        (np.sign(first[i] - first[j]), np.sign(second[i] - second[j])) for i in range(len(first)) for j in range(i)
+    ]
+    agree, disagree = sum(a * b > 0 for a, b in signs), sum(a * b < 0 for a, b in signs)
+    ordered = math.sqrt(sum(a != 0 for a, _ in signs) * sum(b != 0 for _, b in signs))
+    return (agree - disagree) / ordered if ordered else 0.0, int(agree), int(disagree)
+
+
+def page() -> str:
+    trials = [trial for trial in rows("trials") if trial["kind"] == "race"]
+    every = {row["name"]: json.loads(row["facts"])["eval_every"] for row in rows("workloads")}
+    table = times(trials, StepClock(Rules(), calibrated(), every))
+    board = leaderboard(table)
+    missing = ", ".join(preset.title for preset in PRESETS.values() if preset.missing)
+    return "\n".join(
+        [
+            INTRODUCTION.format(missing=missing),
+            progress(trials),
+            scores(board),
+            f"{board.verdict}\n",
+            correlation(board),
+            "## Seconds to target\n",
+            "Medians over studies; – where most studies missed the target.\n",
+            seconds(board),
+            "## What it cost\n",
+            cost(trials),
+            REPEAT,
+        ]
+    )
+
+
+def progress(trials: Sequence[Mapping[str, str]]) -> str:
+    left = sum(not trial["status"] for trial in trials)
+    if not left:
+        return f"All {len(trials)} trials have ended.\n"
+    return (
+        f"**Not finished**: {len(trials) - left} of {len(trials)} trials have ended. Studies that have not ended do not"
+        " count, and a workload without one counts as missed, so scores will change.\n"
+    )
+
+
+def scores(board: Leaderboard) -> str:
+    head = ("rank", "entry", "score", "95 % interval", "group", "workloads reached", "AlgoPerf's score")
+    body = [
+        (
+            str(row.rank),
+            f"`{row.contestant}`",
+            f"{row.score:.2f}",
+            f"{row.low:.2f} – {row.high:.2f}",
+            row.groups,
+            f"{row.reached} of {len(board.workloads)}",
+            f"{PUBLISHED[row.contestant]:.4f}",
+        )
+        for row in board.rows
+    ]
+    return markdown(head, body)
+
+
+def correlation(board: Leaderboard) -> str:
+    ours = [row.score for row in board.rows]
+    tau, agree, disagree = kendall(ours, [PUBLISHED[row.contestant] for row in board.rows])
+    return (
+        f"Rank correlation with AlgoPerf's published order of these {len(ours)} entries: Kendall's τ = {tau:.2f}"
+        f" ({agree} pairs in the same order, {disagree} in the other, of {len(ours) * (len(ours) - 1) // 2}).\n"
+    )
+
+
+def seconds(board: Leaderboard) -> str:
+    body = []
+    for row in board.rows:
+        found = [row.times[name] for name in board.workloads]
+        body.append((f"`{row.contestant}`", *("–" if math.isinf(t) else f"{t:.3g}" for t in found)))
+    return markdown(("entry", *(f"`{name}`" for name in board.workloads)), body)
+
+
+def cost(trials: Sequence[Mapping[str, str]]) -> str:
+    training, evaluation = (
+        sum(float(trial[name] or 0.0) for trial in trials) / 3600 for name in ("training_seconds", "evaluation_seconds")
+    )
+    ends = Counter(trial["status"] or "to run" for trial in trials)
+    machines = {_machine(json.loads(row["machine"])) for row in rows("calibration")}
+    return (
+        f"{training:.1f} hours of training and {evaluation:.1f} of evaluation, by the clock on the wall of a machine"
+        f" that did other work too: {'; '.join(sorted(machines))}. Trials: "
+        + ", ".join(f"{count} {status}" for status, count in ends.most_common())
+        + ". A trial is censored when its study already has a faster one, or past 4 times the fastest entry.\n"
+    )
+
+
+def _machine(known: Mapping[str, Any]) -> str:
+    return f"{known['cpu']}, {known['cores']} cores, torch {known['versions']['torch']}"
+
+
+def markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *body))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is not current")
+    if parser.parse_args().check:
+        sys.exit(0 if PAGE.read_text(encoding="utf-8") == page() else f"{PAGE} is not current; run `make leaderboard`")
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""``docs/leaderboard.md`` is made from exported tables; the entries in it are AlgoPerf's."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from fallline.race.contestants import from_toml
+from fallline.race.presets import PRESETS
+from tests.docs.pages import DOCS, writer_of
+
+
+@pytest.fixture(scope="module")
+def writer() -> ModuleType:
+    return writer_of("leaderboard")
+
+
+def test_the_entries_are_algoperfs_with_their_optimizers_schedules_and_averages() -> None:
+    entries = from_toml(DOCS.parent / "benchmarks" / "leaderboard.toml")
+    known = {name.removeprefix("algoperf_"): preset for name, preset in PRESETS.items() if not preset.missing}
+    assert [entry.name for entry in entries] == list(known)
+    for entry in entries:
+        preset = known[entry.name]
+        assert (entry.optimizer, entry.schedule, entry.averaging) == (
+            preset.optimizer,
+            preset.schedule,
+            preset.averaging,
+        )
+        assert dict(preset.settings).items() <= dict(entry.settings).items()
+
+
+def test_the_page_is_current(writer: ModuleType) -> None:
+    if not writer.TABLES.exists():
+        pytest.skip("no leaderboard was run yet")
+    assert writer.page() == writer.PAGE.read_text(encoding="utf-8"), "run `python docs/leaderboard_page.py`"
+
+
+def write(folder: Path, name: str, *rows: dict[str, object]) -> None:
+    with (folder / f"leaderboard-{name}.csv").open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+
+
+def trial(contestant: str, study: int, steps: int | None, status: str | None = "reached") -> dict[str, object]:
+    known = {"kind": "race", "workload": "w", "contestant": contestant, "study": study}
+    return {**known, "steps_to_target": steps, "status": status, "training_seconds": 36, "evaluation_seconds": 18}
+
+
+@pytest.fixture
+def tables(writer: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """On one workload: the baseline after 10 s, LAWA's queue after 20 s in most studies, Prodigy never."""
+    monkeypatch.setattr(writer, "TABLES", tmp_path)
+    machine = json.dumps({"cpu": "a processor", "cores": 2, "versions": {"torch": "2"}})
+    cost = {"low": 0, "high": 0, "switch_seconds": 0, "state_bytes": 1, "parameter_bytes": 1, "machine": machine}
+    names = ("baseline", "lawa_queue", "schedule_free_prodigy")
+    write(tmp_path, "workloads", {"name": "w", "facts": json.dumps({"eval_every": 5})})
+    write(tmp_path, "calibration", *({"workload": "w", "contestant": n, "step_seconds": 0.1, **cost} for n in names))
+    steps = {"baseline": (90, 100, 110), "lawa_queue": (200, 200, None), "schedule_free_prodigy": (None, None, None)}
+    write(tmp_path, "trials", *(trial(n, study, s) for n in names for study, s in enumerate(steps[n])))
+    return tmp_path
+
+
+def test_scores_times_costs_and_correlation(writer: ModuleType, tables: Path) -> None:
+    text = writer.page()
+    assert "| 1 | `baseline` | 1.00 |" in text and "| 3 | `schedule_free_prodigy` | 0.00 |" in text
+    assert "| `lawa_queue` | 20 |" in text and "| `schedule_free_prodigy` | – |" in text
+    assert "Kendall's τ = 1.00 (3 pairs in the same order, 0 in the other, of 3)" in text
+    assert "0.1 hours of training and 0.0 of evaluation" in text and "a processor, 2 cores, torch 2" in text
+    assert "All 9 trials have ended." in text
+
+
+def test_an_unfinished_race_says_so_and_counts_whole_studies_only(writer: ModuleType, tables: Path) -> None:
+    kept = [row for row in writer.rows("trials") if row["contestant"] != "baseline"]
+    write(tables, "trials", *kept, trial("baseline", 0, 90), trial("baseline", 1, 10), trial("baseline", 1, None, None))
+    text = writer.page()
+    assert "**Not finished**: 8 of 9 trials have ended." in text
+    assert "| `baseline` | 9 |" in text
+
+
+def test_correlation_counts_ties_as_neither(writer: ModuleType) -> None:
+    assert writer.kendall([1, 2, 3], [3, 2, 1]) == (-1.0, 0, 3)
+    tau, agree, disagree = writer.kendall([1.0, 0.0, 0.0], [0.7, 0.6, 0.5])
+    assert (agree, disagree) == (2, 0) and tau == pytest.approx(2 / 6**0.5)
