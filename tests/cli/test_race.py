@@ -64,7 +64,7 @@ def test_parquet_needs_pyarrow_and_says_so(fallline: Command, raced: tuple[Path,
         import pyarrow.parquet
     except ImportError:
         ended = fallline("race", "--export", "parquet", "--results", str(raced[0]), "--out", str(tmp_path))
-        assert ended.code == 2 and "pip install pyarrow" in ended.err
+        assert ended.code == 2 and "pip install 'fallline[parquet]'" in ended.err
     else:
         assert fallline("race", "--export", "parquet", "--results", str(raced[0]), "--out", str(tmp_path)).code == 0
         assert pyarrow.parquet.read_table(tmp_path / "r-trials.parquet").num_rows == 4
@@ -74,7 +74,8 @@ def test_a_plan_counts_trials_hours_and_memory_and_runs_nothing(fallline: Comman
     path = tmp_path / "r.sqlite"
     ended = fallline("race", str(write_workload(tmp_path)), *QUICK, "--results", str(path), "--plan", "--json")
     data = json.loads(ended.out)
-    assert data["trials"] == data["to_run"] == 4 and data["hours"] > 0 and data["memory_gib"] > 0
+    assert data["trials"] == data["to_run"] == 4 and data["training_hours"] > 0 and data["memory_gib"] > 0
+    assert data["evaluation_hours"] > 0
     assert not path.exists()
 
 

@@ -31,6 +31,7 @@ def begun(tmp_path: Path) -> Path:
         first = entry(tmp_path)
         results.begin([first], [named("adamw")], RULES)
         results.add_trials(trials([first], [named("adamw")], RULES))
+        results.start(1, 120)
     return path
 
 
@@ -69,6 +70,24 @@ def test_another_race_is_refused(begun: Path, tmp_path: Path, change: dict[str, 
             change.get("rules", RULES),  # type: ignore[arg-type]
         )
     assert "\n" not in str(error.value) and "--results" in str(error.value)
+
+
+def test_a_race_without_a_trial_that_began_makes_room_for_another(tmp_path: Path) -> None:
+    with Results(tmp_path / "race.sqlite") as results:
+        first = entry(tmp_path, target=1e9)
+        results.begin([first], [named("adamw")], RULES)
+        results.set_workload("tiny", problem="already met")
+        results.begin([entry(tmp_path)], [named("lion")], replace(RULES, seed=1))
+        assert [c.name for c in results.contestants()] == ["lion"] and results.rules().seed == 1
+        about = results.workloads()["tiny"]
+        assert (about["target"], about["problem"]) == (4.0, None)
+
+
+def test_remarks_do_not_replace_each_other(begun: Path) -> None:
+    with Results(begun) as results:
+        for note in ("not deterministic", "its study has a faster trial", "not deterministic"):
+            results.remark(1, note)
+        assert results.rows()[0].note == "not deterministic; its study has a faster trial"
 
 
 def test_two_racers_on_one_file_are_refused(begun: Path) -> None:

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+from fallline.race.clock import StepClock
 from fallline.race.plan import Rules
-from fallline.race.results import Row
+from fallline.race.results import Calibrated, Row
 from fallline.race.stopping import OWN_STUDY, PAST_TAU_MAX, EarlyStop
 
 
 def row(
-    id: int, contestant: str, study: int, number: int, reached: int | None = None, status: str | None = None
+    id: int,
+    contestant: str,
+    study: int,
+    number: int,
+    reached: int | None = None,
+    status: str | None = None,
+    workload: str = "mri",
 ) -> Row:
-    return Row(id, "race", "w", contestant, study, number, 0, {}, 100, status, None, reached, None, None, None, 0, None)
+    places = (id, "race", workload, contestant, study, number, 0, {}, 100, status)
+    return Row(*places, None, reached, None, None, None, 0, None)
 
 
-COST = {("w", "a"): 1.0, ("w", "b"): 2.0}
+def cost(step: float, switch: float = 0.0) -> Calibrated:
+    return Calibrated(step, step, step, switch, 0, 0, None)
+
+
+WORKLOADS = ("mri", "mri_tanh")
+COSTS = {(w, c): cost(seconds) for w in WORKLOADS for c, seconds in (("a", 1.0), ("b", 2.0))}
+CLOCK = StepClock(Rules(), COSTS, dict.fromkeys(WORKLOADS, 10))
 
 
 def test_a_trial_ends_once_its_own_study_has_a_faster_one() -> None:
     rows = [row(1, "a", 0, 1, 50, "reached"), row(2, "a", 0, 2), row(3, "a", 1, 1)]
-    stop = EarlyStop(rows, Rules(), COST)
+    stop = EarlyStop(rows, Rules(), CLOCK)
     assert stop.reason(rows[1], 40) is None
     assert stop.reason(rows[1], 50) == OWN_STUDY
     assert stop.reason(rows[2], 90) is None, "another study"
@@ -26,7 +40,7 @@ def test_a_trial_ends_once_its_own_study_has_a_faster_one() -> None:
 
 def test_a_trial_ends_past_tau_max_times_a_contestant_that_has_finished() -> None:
     rows = [row(1, "a", 0, 1, 10, "reached"), row(2, "a", 1, 1, 20), row(3, "b", 0, 1)]
-    stop = EarlyStop(rows, Rules(tau_max=4.0), COST)
+    stop = EarlyStop(rows, Rules(tau_max=4.0), CLOCK)
     assert stop.reason(rows[2], 90) is None, "a has a study to go: its median is not known"
     stop.ended(rows[1])
     # Median of 10 and 20 seconds; b's steps take two: 4 × 15 = 60 are passed after 30 of them.
@@ -37,4 +51,21 @@ def test_a_trial_ends_past_tau_max_times_a_contestant_that_has_finished() -> Non
 def test_nothing_ends_early_with_an_equal_budget_or_when_asked_not_to() -> None:
     rows = [row(1, "a", 0, 1, 10, "reached"), row(2, "a", 0, 2)]
     for rules in (Rules(ruleset="budget"), Rules(early_stop=False)):
-        assert EarlyStop(rows, rules, COST).reason(rows[1], 99) is None
+        assert EarlyStop(rows, rules, CLOCK).reason(rows[1], 99) is None
+
+
+def test_switches_to_averaged_weights_count_where_times_are_compared() -> None:
+    costs = {("mri", "a"): cost(1.0, switch=5.0), ("mri", "b"): cost(1.0)}
+    rows = [row(1, "a", 0, 1, 20, "reached"), row(2, "b", 0, 1)]
+    stop = EarlyStop(rows, Rules(), StepClock(Rules(), costs, {"mri": 10}))
+    # a: 20 steps and 2 switches are 30 seconds, so that 4 times as much is 120.
+    assert stop.reason(rows[1], 120) is None
+    assert stop.reason(rows[1], 121) == PAST_TAU_MAX
+
+
+def test_who_missed_the_workload_sets_no_pace_on_its_variant() -> None:
+    fast = [row(1, "a", 0, 1, 5, "reached", "mri_tanh"), row(2, "b", 0, 1, workload="mri_tanh")]
+    missed = row(3, "a", 0, 1, None, "over budget")
+    reached = row(3, "a", 0, 1, 50, "reached")
+    assert EarlyStop([*fast, missed], Rules(), CLOCK).reason(fast[1], 90) is None
+    assert EarlyStop([*fast, reached], Rules(), CLOCK).reason(fast[1], 90) == PAST_TAU_MAX

@@ -25,7 +25,6 @@ def task(contestant: str, checkpoint: Path | None = None, **changes: Any) -> Ass
         "point": point,
         "seed": 5,
         "max_steps": 60,
-        "schedule_steps": 60,
         "stop_at_target": True,
         "checkpoint": None if checkpoint is None else str(checkpoint),
     }

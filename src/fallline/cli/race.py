@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +10,15 @@ import typer
 
 from fallline.cli.exits import BadInput
 from fallline.cli.output import Json, Out, check_out, emit
+from fallline.cli.race_listing import listing, show_listing
+from fallline.cli.race_request import (
+    default_results,
+    read_contestants,
+    read_entries,
+    read_rules,
+    remove_if_ended,
+    results_of,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,6 +81,10 @@ def race(
     anew: Annotated[
         bool, typer.Option("--anew", help="Begin anew if the race in --results has ended; an unfinished one goes on.")
     ] = False,
+    calibrate: Annotated[
+        bool,
+        typer.Option("--calibrate", help="Measure the steps of the race in --results anew, and end."),
+    ] = False,
     status: Annotated[bool, typer.Option("--status", help="Say how far the race in --results is, and end.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Say what would run: counts, hours, memory, and end.")] = False,
     export: Annotated[
@@ -91,26 +104,31 @@ def race(
     if export is None:
         check_out(out)
     if toml == "list":
-        emit(_listing(), _show_listing, as_json=as_json, out=out)
+        emit(listing(), show_listing, as_json=as_json, out=out)
         return
     from fallline.measure.store import StoreError
     from fallline.race.run import RaceError
     from fallline.workloads import WorkloadError
 
+    silent = quiet or as_json
     try:
-        if status or export:
-            _read(results or _only_results(workloads or []), export, out, as_json, quiet)
-            return
-        rules = _rules(workloads, ruleset, trials, studies, seed, self_factor, clock, early_stop)
-        entries = _entries(workloads or ["chars"], target, max_steps, held_out)
-        contestants = _contestants(optimizers or [], toml)
-        path = results or _default_results(entries)
-        if plan:
-            _plan(entries, contestants, rules, jobs, path, as_json, out)
-            return
-        if anew:
-            _remove_if_ended(path)
-        summary = _run(entries, contestants, rules, path, jobs, engine, address, quiet or as_json)
+        if status or export or calibrate:
+            path = results or results_of(workloads or [])
+            if export:
+                _export(path, export, out)
+                return
+            summary = _measure_again(path, silent) if calibrate else _read(path)
+        else:
+            rules = read_rules(workloads, ruleset, trials, studies, seed, self_factor, clock, early_stop)
+            entries = read_entries(workloads or ["chars"], target, max_steps, held_out)
+            contestants = read_contestants(optimizers or [], toml)
+            path = results or default_results(entries)
+            if plan:
+                _plan(entries, contestants, rules, jobs, path, as_json, out)
+                return
+            if anew:
+                remove_if_ended(path)
+            summary = _run(entries, contestants, rules, path, _engine(engine, jobs, address), silent)
     except (StoreError, WorkloadError) as error:
         raise BadInput(str(error)) from None
     except RaceError as error:
@@ -123,183 +141,24 @@ def race(
     emit(summary.as_data(), lambda console: show(console, summary, path, quiet=quiet), as_json=as_json, out=out)
 
 
-# ------------------------------------------------------------------ what is asked for
-
-
-def _rules(
-    workloads: list[str] | None,
-    ruleset: str | None,
-    trials: int | None,
-    studies: int | None,
-    seed: int,
-    self_factor: float,
-    clock: str,
-    early_stop: bool,
-) -> Rules:
-    from fallline.race.defaults import RULES
-    from fallline.race.plan import BUDGET, RULESETS, Rules
-
-    default = RULES if not workloads and ruleset is None else Rules()
-    chosen = ruleset or default.ruleset
-    if chosen not in RULESETS:
-        raise BadInput(f"--ruleset must be one of {', '.join(RULESETS)}, got {chosen!r}")
-    if clock not in ("calibrated", "steps"):
-        raise BadInput(f"--clock must be calibrated or steps, got {clock!r}")
-    if chosen == BUDGET and clock == "steps":
-        raise BadInput("--clock steps: an equal budget of time needs seconds; leave --clock away")
-    return Rules(
-        ruleset=chosen,
-        trials=trials or (1 if chosen == BUDGET else default.trials),
-        studies=studies or default.studies,
-        seed=seed,
-        self_factor=self_factor,
-        clock=clock,
-        early_stop=early_stop,
-    )
-
-
-def _entries(names: list[str], target: float | None, max_steps: int | None, held_out: bool) -> list[Entry]:
-    from fallline.race.plan import Entry
-    from fallline.workloads import ALGOPERF, HELD_OUT, load
-
-    wanted = [name for given in names for name in (ALGOPERF if given == "algoperf" else (given,))]
-    if held_out:
-        wanted += [variant for variant, base in HELD_OUT.items() if base in wanted]
-    if target is not None and len(wanted) > 1:
-        raise BadInput("--target: is for one workload; race them one by one")
-    changes: dict[str, Any] = {} if target is None else {"target": target}
-    changes |= {} if max_steps is None else {"max_steps": max_steps}
-    made = []
-    for name in wanted:
-        spec = _absolute(name)
-        try:
-            made.append(Entry(spec, load(spec).replace(**changes), changes))
-        except ValueError as error:
-            raise BadInput(f"{name}: {error}") from None
-    doubled = [entry.name for entry in made if sum(other.name == entry.name for other in made) > 1]
-    if doubled:
-        raise BadInput(f"two workloads are called {doubled[0]!r}; give one of them another name")
-    return made
-
-
-def _absolute(name: str) -> str:
-    """Workers may run elsewhere, so a file is named from the root."""
-    head, separator, function = name.rpartition(":")
-    path, function = (head, f":{function}") if separator and head.endswith(".py") else (name, "")
-    return f"{Path(path).expanduser().resolve()}{function}" if path.endswith(".py") else name
-
-
-def _contestants(names: list[str], toml: str | None) -> list[Contestant]:
-    from fallline.race.contestants import BadContestant, check, from_toml, named
-    from fallline.race.defaults import contestants
-
-    try:
-        made = [named(name) for given in names for name in given.split(",")]
-        made += from_toml(Path(toml)) if toml else []
-        made = made or contestants()
-        for contestant in made:
-            check(contestant)
-    except BadContestant as error:
-        raise BadInput(str(error)) from None
-    doubled = [c.name for c in made if sum(other.name == c.name for other in made) > 1]
-    if doubled:
-        raise BadInput(f"{doubled[0]} is entered twice; give one another label, for instance twin={doubled[0]}")
-    return made
-
-
-def _default_results(entries: list[Entry]) -> Path:
-    name = entries[0].name if len(entries) == 1 else f"{len(entries)}-workloads"
-    return Path(f"race-{name}.sqlite")
-
-
-def _remove_if_ended(path: Path) -> None:
-    if not path.exists():
-        return
-    from fallline.race.results import Results
-
-    with Results(path) as store:
-        rows = store.rows()
-        if not rows or any(row.status is None for row in rows):
-            return
-        # SQLite keeps two more files beside a database that is open.
-        for suffix in ("", "-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-
-
-def _only_results(workloads: list[str]) -> Path:
-    found = [Path(f"race-{name}.sqlite") for name in workloads] or sorted(Path().glob("race-*.sqlite"))
-    if len(found) != 1:
-        raise BadInput("--results: name the results file")
-    return found[0]
-
-
-def _listing() -> list[dict[str, Any]]:
-    from fallline.race.presets import PRESETS
-    from fallline.race.spaces import NOT_RACED, TUNING
-
-    rows: list[dict[str, Any]] = [
-        {"name": name, "optimizer": name, "schedule": t.schedule, "settings": dict(t.settings), "space": dict(t.space)}
-        for name, t in TUNING.items()
-    ]
-    rows += [{"name": name, "optimizer": name, "missing": why} for name, why in NOT_RACED.items()]
-    for name, preset in PRESETS.items():
-        rows.append(
-            {
-                "name": name,
-                "optimizer": preset.optimizer,
-                "schedule": preset.schedule,
-                "averaging": preset.averaging,
-                "points": len(preset.points),
-                "missing": preset.missing,
-            }
-        )
-    return rows
-
-
-def _show_listing(console: Console) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("name", "schedule", "tuned in"):
-        table.add_column(column, overflow="fold")
-    for row in _listing():
-        if row.get("missing"):
-            table.add_row(row["name"], "–", f"not there: {row['missing']}")
-            continue
-        if "points" in row:
-            average = f", {row['averaging']}" if row["averaging"] else ""
-            table.add_row(row["name"], row["schedule"] + average, f"{row['points']} points of its AlgoPerf entry")
-            continue
-        table.add_row(row["name"], row["schedule"], ", ".join(_dimension(n, d) for n, d in row["space"].items()))
-    console.print(table)
-
-
-def _dimension(name: str, dimension: Any) -> str:
-    if "feasible_points" in dimension:
-        return f"{name} in {'/'.join(f'{p:g}' for p in dimension['feasible_points'])}"
-    return f"{name} {dimension['min']:g}–{dimension['max']:g} ({dimension['scaling']})"
-
-
-# ------------------------------------------------------------------ running
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _engine(kind: str, jobs: int | None, address: str | None) -> Any:
+def _engine(kind: str, jobs: int | None, address: str | None) -> Callable[[], Any]:
+    """Makes the engine when it is needed: a cluster is not started for a file that cannot be written."""
     if kind == "local":
+        from fallline.measure.machine import cores
         from fallline.race.engine import LocalEngine
 
-        return LocalEngine(jobs or _cores())
-    if kind == "ray":
-        from fallline.race.ray_engine import RayEngine, RayUnavailable
+        return lambda: LocalEngine(jobs or cores())
+    if kind != "ray":
+        raise BadInput(f"--engine must be local or ray, got {kind!r}")
+    from fallline.race.ray_engine import RayEngine, RayUnavailable
 
+    def start() -> RayEngine:
         try:
             return RayEngine(jobs, address)
         except RayUnavailable as error:
             raise BadInput(f"--engine ray: {error}") from None
-    raise BadInput(f"--engine must be local or ray, got {kind!r}")
+
+    return start
 
 
 def _run(
@@ -307,9 +166,7 @@ def _run(
     contestants: list[Contestant],
     rules: Rules,
     path: Path,
-    jobs: int | None,
-    engine: str,
-    address: str | None,
+    start_engine: Callable[[], Any],
     quiet: bool,
 ) -> Summary:
     from fallline.cli.race_progress import progress_of
@@ -318,12 +175,30 @@ def _run(
     from fallline.race.summary import summarize
 
     with Results(path) as store:
-        runner = _engine(engine, jobs, address)
+        engine = start_engine()
         try:
             with progress_of(quiet) as progress:
-                Race(entries, contestants, rules, store, runner, progress).run()
+                Race(entries, contestants, rules, store, engine, progress).run()
         finally:
-            runner.close()
+            engine.close()
+        return summarize(store)
+
+
+def _measure_again(path: Path, quiet: bool) -> Summary:
+    from fallline.race.engine import LocalEngine
+    from fallline.race.results import Results
+    from fallline.race.run import Progress, Race
+    from fallline.race.summary import summarize
+
+    if not path.exists():
+        raise BadInput(f"{path}: there is no such results file")
+    with Results(path) as store:
+        engine = LocalEngine(1)
+        progress = Progress() if quiet else Progress(notice=lambda text: typer.echo(text, err=True))
+        try:
+            Race(store.entries(), store.contestants(), store.rules(), store, engine, progress).measure_again()
+        finally:
+            engine.close()
         return summarize(store)
 
 
@@ -336,9 +211,10 @@ def _plan(
     as_json: bool,
     out: Path | None,
 ) -> None:
+    from fallline.measure.machine import cores
     from fallline.race.estimate import estimate
 
-    found = estimate(entries, contestants, rules, jobs or _cores(), path)
+    found = estimate(entries, contestants, rules, jobs or cores(), path)
 
     def show_plan(console: Console) -> None:
         for line in found.lines():
@@ -347,25 +223,28 @@ def _plan(
     emit(found.as_data(), show_plan, as_json=as_json, out=out)
 
 
-def _read(path: Path, export: str | None, out: Path | None, as_json: bool, quiet: bool) -> None:
+def _read(path: Path) -> Summary:
     from fallline.race.results import Results
     from fallline.race.summary import summarize
 
     with Results(path, writable=False) as store:
-        if export:
-            from fallline.race.export import ExportUnavailable
-            from fallline.race.export import export as write
+        return summarize(store)
 
-            if export not in ("csv", "parquet"):
-                raise BadInput(f"--export must be csv or parquet, got {export!r}")
-            try:
-                written = write(store, out or path.parent, export)
-            except (ExportUnavailable, OSError) as error:
-                raise BadInput(f"--export {export}: {error}") from None
-            typer.echo("\n".join(map(str, written)))
-            return
-        summary = summarize(store)
-    emit(summary.as_data(), lambda console: show(console, summary, path, quiet=quiet), as_json=as_json, out=out)
+
+def _export(path: Path, form: str, folder: Path | None) -> None:
+    from fallline.race.export import FORMATS, ExportUnavailable, export
+    from fallline.race.results import Results
+
+    if form not in FORMATS:
+        raise BadInput(f"--export must be {' or '.join(FORMATS)}, got {form!r}")
+    with Results(path, writable=False) as store:
+        try:
+            written = export(store, folder or path.parent, form)
+        except ExportUnavailable as error:
+            raise BadInput(f"--export {form}: {error}") from None
+        except OSError as error:
+            raise BadInput(f"--export {form}: {error.filename}: {error.strerror}; name a folder with --out") from None
+    typer.echo("\n".join(map(str, written)))
 
 
 def show(console: Console, summary: Summary, path: Path, *, quiet: bool) -> None:

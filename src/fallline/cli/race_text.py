@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fallline.race.estimate import duration
+from fallline.race.summary import SECONDS, STEPS, WALL
+
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.table import Table
 
-    from fallline.race.summary import Summary
+    from fallline.race.summary import Quality, Summary
+    from fallline.score.leaderboard import Row
+
+NONE = "–"
 
 
 def show_race(console: Console, summary: Summary, path: Path, *, quiet: bool) -> None:
-    for line in _head(summary):
+    several = len(summary.times[STEPS].columns) > 1
+    for line in _head(summary, several):
         console.print(line)
-    console.print()
-    if len(summary.times["steps"].columns) == 1:
-        console.print(_one_workload(summary))
+    tables: list[RenderableType] = [_many_workloads(summary) if several else _one_workload(summary)]
+    if several:
+        tables += [_by_workload(summary, clock) for clock in summary.boards if clock != WALL]
+        tables += [_qualities(summary)] if summary.quality else []
     else:
-        console.print(_many_workloads(summary))
+        tables += [_quality(quality) for quality in summary.quality]
+    for table in tables:
         console.print()
-        console.print(_by_workload(summary))
+        console.print(table)
     console.print()
     if not quiet:
         for line in _details(summary, path):
@@ -33,11 +43,9 @@ def show_race(console: Console, summary: Summary, path: Path, *, quiet: bool) ->
     for quality in summary.quality:
         console.print(quality.verdict)
     console.print(summary.verdict)
-    if summary.advice:
-        console.print(summary.advice)
 
 
-def _head(summary: Summary) -> list[str]:
+def _head(summary: Summary, numbered: bool) -> list[str]:
     rules = summary.rules
     how = {
         "external": f"{rules.trials} quasirandom trials a study",
@@ -45,109 +53,195 @@ def _head(summary: Summary) -> list[str]:
         "budget": "equal time" + (f", {rules.trials} trials a study" if rules.trials > 1 else ", fixed settings"),
     }[rules.ruleset]
     lines = []
-    for name, about in summary.workloads.items():
+    for number, name in enumerate(summary.times[STEPS].columns, 1):
+        about = summary.workloads[name]
         facts, target = about["facts"], about["target"]
         goal = "no target" if target is None else f"target {facts['metric']} {target:.5g}"
         source = f" ({about['target_from']})" if about["target_from"] not in (None, "given") else ""
-        lines.append(f"{name}: {goal}{source}, at most {facts['max_steps']} steps, data: {facts['data']}")
-    lines.append(f"{how}, {rules.studies} {'study' if rules.studies == 1 else 'studies'}, seed {rules.seed}")
-    return lines
+        prefix = f"{number}  " if numbered else ""
+        lines.append(f"{prefix}{name}: {goal}{source}, at most {facts['max_steps']} steps, data: {facts['data']}")
+    return [*lines, f"{how}, {rules.studies} {'study' if rules.studies == 1 else 'studies'}, seed {rules.seed}"]
+
+
+# ------------------------------------------------------------------ cells
 
 
 def _seconds(value: float) -> str:
-    return "–" if not math.isfinite(value) else f"{value:.3g} s" if value < 999.5 else f"{value / 3600:.2f} h"
+    if not math.isfinite(value):
+        return NONE
+    return (
+        f"{_three(value)} s" if value < 999.5 else f"{value / 60:.0f} min" if value < 36e3 else f"{value / 3600:.1f} h"
+    )
 
 
-def _table(*columns: str) -> Table:
-    from rich.table import Table
+def _three(value: float) -> str:
+    """Three digits, zeros kept, so that columns are as wide as what is known.
 
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for index, name in enumerate(columns):
-        made.add_column(name, justify="left" if index == 1 else "right", no_wrap=index != 1, overflow="fold")
-    return made
-
-
-def _one_workload(summary: Summary) -> Table:
-    (workload,) = summary.times["steps"].columns
-    calibrated = "seconds" in summary.boards
-    columns = [
-        "#",
-        "contestant",
-        "time to\ntarget",
-        "steps to\ntarget",
-        "ms per\nstep",
-        "wall\nclock",
-        "studies\nreached",
-    ]
-    columns = columns if calibrated else [c for c in columns if not c.startswith(("time", "ms"))]
-    columns += ["score", "group"]
-    columns += ["states\nMB"] if calibrated else []
-    columns += [f"{quality.metric}\nat equal time" for quality in summary.quality]
-    table = _table(*columns)
-    for row in summary.board.rows:
-        name = row.contestant
-        cells = [str(row.rank), name]
-        cell = list(summary.times["steps"].cell(name, workload).values())
-        reached = sum(map(math.isfinite, cell))
-        steps = np.median(cell) if cell else math.inf
-        wall = list(summary.times["wall"].cell(name, workload).values())
-        if calibrated:
-            cost = summary.calibration[workload, name]
-            cells += [_seconds(row.times[workload]), _steps(steps), f"{1e3 * cost.step_seconds:.3g}"]
-        else:
-            cells += [_steps(steps)]
-        cells += [_seconds(float(np.median(wall)) if wall else math.inf), f"{reached} of {len(cell)}"]
-        cells += [f"{row.score:.2f}", row.groups]
-        cells += [f"{cost.state_bytes / 1e6:.2f}"] if calibrated else []
-        for quality in summary.quality:
-            values = quality.values[name]
-            cells += [f"{quality.median(name):.4g} ({min(values):.4g}–{max(values):.4g})" if values else "–"]
-        table.add_row(*cells)
-    return table
+    >>> _three(7.0), _three(43.21), _three(0.0512)
+    ('7.00', '43.2', '0.0512')
+    """
+    if value <= 0.0:
+        return "0"
+    return f"{value:.{max(0, 2 - math.floor(math.log10(value * 1.0005)))}f}"
 
 
 def _steps(value: float) -> str:
-    return f"{value:.0f}" if math.isfinite(value) else "–"
+    return f"{value:.0f}" if math.isfinite(value) else NONE
+
+
+def _value(value: float) -> str:
+    return f"{value:.4g}" if math.isfinite(value) else NONE
+
+
+def _median(summary: Summary, clock: str, contestant: str, workload: str) -> float:
+    studies = list(summary.times[clock].cell(contestant, workload).values())
+    return float(np.median(studies)) if studies else math.inf
+
+
+def _step_time(summary: Summary, workload: str, contestant: str) -> str:
+    from fallline.measure.stats import Estimate
+
+    cost = summary.calibration.get((workload, contestant))
+    if cost is None:
+        return NONE
+    return Estimate(1e3 * cost.step_seconds, 1e3 * cost.low, 1e3 * cost.high, 1).short()
+
+
+# ------------------------------------------------------------------ tables
+
+
+def _table(columns: Iterable[tuple[str, Callable[[Row], str]]], rows: Iterable[Row]) -> Table:
+    """Columns are a heading and what stands below it; the contestant's stands left, the others right."""
+    from rich.table import Table
+
+    columns = list(columns)
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for heading, _ in columns:
+        name = heading == "contestant"
+        made.add_column(heading, justify="left" if name else "right", no_wrap=not name, overflow="fold")
+    for row in rows:
+        made.add_row(*(cell(row) for _, cell in columns))
+    return made
+
+
+_RANK: tuple[tuple[str, Callable[[Row], str]], ...] = (
+    ("#", lambda row: str(row.rank)),
+    ("contestant", lambda row: row.contestant),
+)
+
+
+def _one_workload(summary: Summary) -> Table:
+    (workload,) = summary.times[STEPS].columns
+
+    def median(clock: str) -> Callable[[Row], float]:
+        return lambda row: _median(summary, clock, row.contestant, workload)
+
+    def reached(row: Row) -> str:
+        studies = summary.times[STEPS].cell(row.contestant, workload)
+        return f"{sum(map(math.isfinite, studies.values()))} of {len(studies)}"
+
+    def megabytes(row: Row) -> str:
+        cost = summary.calibration.get((workload, row.contestant))
+        return NONE if cost is None else _three(cost.state_bytes / 1e6)
+
+    time, steps, wall = median(SECONDS), median(STEPS), median(WALL)
+    calibrated = SECONDS in summary.boards
+    columns = [*_RANK]
+    columns += [("time to\ntarget", lambda row: _seconds(time(row)))] if calibrated else []
+    columns += [("steps to\ntarget", lambda row: _steps(steps(row)))]
+    columns += [("ms per\nstep", lambda row: _step_time(summary, workload, row.contestant))] if calibrated else []
+    columns += [
+        ("wall\nclock", lambda row: _seconds(wall(row))),
+        ("studies\nreached", reached),
+        ("score", lambda row: f"{row.score:.2f}"),
+        ("group", lambda row: row.groups),
+    ]
+    columns += [("states\nMB", megabytes)] if calibrated else []
+    return _table(columns, summary.board.rows)
 
 
 def _many_workloads(summary: Summary) -> Table:
+    def score_by(clock: str) -> Callable[[Row], str]:
+        scores = {row.contestant: row.score for row in summary.boards[clock].rows}
+        return lambda row: f"{scores[row.contestant]:.4f}"
+
+    columns = [
+        *_RANK,
+        ("score", lambda row: f"{row.score:.4f}"),
+        ("95 % interval", lambda row: f"{row.low:.2f} to {row.high:.2f}"),
+        ("group", lambda row: row.groups),
+        ("workloads\nin time", lambda row: f"{row.reached} of {len(summary.board.workloads)}"),
+    ]
     others = [clock for clock in summary.boards if summary.boards[clock] is not summary.board]
-    head = ["#", "contestant", "score", "95 % interval", "group", "workloads\nin time"]
-    table = _table(*head, *(f"score by\n{clock}" for clock in others))
-    for row in summary.board.rows:
-        scores = [
-            next(r.score for r in summary.boards[clock].rows if r.contestant == row.contestant) for clock in others
+    columns += [(f"score by\n{clock}", score_by(clock)) for clock in others]
+    if SECONDS in summary.boards:
+        reference = summary.reference
+        columns += [
+            (f"step time\n/ {reference}", lambda row: _relative_step_time(summary, row.contestant, reference)),
+            ("states /\nweights", lambda row: _relative_memory(summary, row.contestant)),
         ]
-        table.add_row(
-            str(row.rank),
-            row.contestant,
-            f"{row.score:.4f}",
-            f"{row.low:.2f} to {row.high:.2f}",
-            row.groups,
-            f"{row.reached} of {len(summary.board.workloads)}",
-            *(f"{score:.4f}" for score in scores),
-        )
-    return table
+    return _table(columns, summary.board.rows)
 
 
-def _by_workload(summary: Summary) -> Table:
-    """Median time and steps to target."""
-    names = summary.times["steps"].columns
-    table = _table("", "contestant", *(name.replace("_", "\n") for name in names))
-    calibrated = "seconds" in summary.boards
-    for row in summary.board.rows:
-        cells = []
-        for name in names:
-            studies = list(summary.times["steps"].cell(row.contestant, name).values())
-            steps = float(np.median(studies)) if studies else math.inf
-            cells.append(f"{_seconds(row.times[name])} / {_steps(steps)}" if calibrated else _steps(steps))
-        table.add_row("", row.contestant, *cells)
-    return table
+def _relative_step_time(summary: Summary, contestant: str, reference: str) -> str:
+    """The geometric mean over workloads."""
+    logs = []
+    for workload in summary.workloads:
+        own, other = (summary.calibration.get((workload, name)) for name in (contestant, reference))
+        if own is not None and other is not None:
+            logs.append(math.log(own.step_seconds / other.step_seconds))
+    return f"{math.exp(float(np.mean(logs))):.2f}" if logs else NONE
+
+
+def _relative_memory(summary: Summary, contestant: str) -> str:
+    costs = [cost for (_, name), cost in summary.calibration.items() if name == contestant]
+    return f"{sum(c.state_bytes for c in costs) / sum(c.parameter_bytes for c in costs):.2f}" if costs else NONE
+
+
+def _by_workload(summary: Summary, clock: str) -> Table:
+    """Medians to target; columns have the numbers that the head gives to workloads."""
+
+    def median(workload: str) -> Callable[[Row], str]:
+        text = _three if clock == SECONDS else _steps
+        return lambda row: NONE if math.isinf(m := _median(summary, clock, row.contestant, workload)) else text(m)
+
+    names = enumerate(summary.times[STEPS].columns, 1)
+    made = _table([_RANK[1], *((str(number), median(name)) for number, name in names)], summary.board.rows)
+    made.title, made.title_justify, made.title_style = f"Median {clock} to target, by workload", "left", ""
+    return made
+
+
+def _quality(quality: Quality) -> Table:
+    from rich.table import Table
+
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    made.add_column("contestant")
+    made.add_column(f"{quality.metric}\nat equal time", justify="right", no_wrap=True)
+    made.add_column("range over\nstudies", no_wrap=True)
+    for name in quality.ranked:
+        values = quality.values[name]
+        spread = f"{_value(min(values))} to {_value(max(values))}" if values else NONE
+        made.add_row(name, _value(quality.median(name)), spread)
+    return made
+
+
+def _qualities(summary: Summary) -> Table:
+    def median(quality: Quality) -> Callable[[Row], str]:
+        return lambda row: _value(quality.median(row.contestant))
+
+    numbers = {name: str(number) for number, name in enumerate(summary.times[STEPS].columns, 1)}
+    columns = [(numbers[quality.workload], median(quality)) for quality in summary.quality]
+    made = _table([_RANK[1], *columns], summary.board.rows)
+    made.title, made.title_justify, made.title_style = "Median metric at equal time, by workload", "left", ""
+    return made
+
+
+# ------------------------------------------------------------------ below the tables
 
 
 def _details(summary: Summary, path: Path) -> list[str]:
     lines = []
-    if "seconds" in summary.boards:
+    if SECONDS in summary.boards:
         lines.append("Time to target: median over studies of steps × seconds per step, measured apart on one thread.")
     lines.append("Contestants that share a group letter cannot be told apart.")
     if summary.warning:
@@ -157,17 +251,6 @@ def _details(summary: Summary, path: Path) -> list[str]:
         if odd:
             lines.append(f"{name}: " + ", ".join(f"{count} {status}" for status, count in odd.items()))
     lines += list(summary.notes)
-    hours = f"{_hours(summary.training_hours)} of training, {_hours(summary.evaluation_hours)} of evaluation"
-    saved = f", {_hours(summary.saved_hours)} saved by ending trials early" if summary.saved_hours else ""
-    lines.append(f"Cost: {hours}{saved}. Results: {path}")
-    return lines
-
-
-def _hours(value: float) -> str:
-    return (
-        f"{value:.2f} hours"
-        if value >= 0.995
-        else f"{60 * value:.1f} minutes"
-        if value >= 0.015
-        else f"{3600 * value:.0f} s"
-    )
+    hours = f"{duration(summary.training_hours)} of training, {duration(summary.evaluation_hours)} of evaluation"
+    saved = f", {duration(summary.saved_hours)} saved by ending trials early" if summary.saved_hours else ""
+    return [*lines, f"Cost: {hours}{saved}. Results: {path}"]

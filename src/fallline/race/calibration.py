@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import resource
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fallline.measure.interleave import Rule, for_rounds, interleave
 from fallline.measure.stats import bootstrap_median
-from fallline.race.building import build
+from fallline.race.building import Built, build
 from fallline.race.contestants import Contestant
 from fallline.workloads import Workload
 
@@ -20,6 +20,8 @@ SAMPLE_SECONDS = 0.1
 """A sample is this long, so that what happens only every few steps (a snapshot of the weights) is in all of them."""
 INTERVAL = 0.01
 SWITCH = "\0switch"
+WARM_STEPS = 3
+"""States exist after the first step; then two more."""
 
 
 def calibrate(workload: Workload, arms: Sequence[Mapping[str, Any]], *, seconds: float, rounds: int) -> dict[str, Any]:
@@ -27,27 +29,23 @@ def calibrate(workload: Workload, arms: Sequence[Mapping[str, Any]], *, seconds:
 
     ``seconds`` is a limit; it ends before that once every median is known to 1 %.
     """
-    steppers: dict[str, Any] = {}
-    built = {}
+    steppers: dict[str, Callable[[], None]] = {}
     sizes: dict[str, tuple[int, int]] = {}
     for arm in arms:
         contestant = Contestant(**arm["contestant"])
         model = workload.new_model(0)
         made = build(contestant, arm["point"], model, workload.max_steps)
-        built[contestant.name] = made
         steppers[contestant.name] = _stepper(workload, model, made)
-        # States exist after the first step; two more make averages begin too.
-        for _ in range(3):
-            steppers[contestant.name]()
+        _warm(steppers[contestant.name], made, workload.max_steps)
         parameters = sum(p.numel() * p.element_size() for p in model.parameters())
         sizes[contestant.name] = (made.state_bytes(), parameters)
         if made.has_modes:
             steppers[contestant.name + SWITCH] = _switcher(made)
-    enough = for_rounds(rounds) if rounds else _until_known(list(built), seconds)
+    enough = for_rounds(rounds) if rounds else _until_known(list(sizes), seconds)
     samples = interleave(steppers, enough, sample_seconds=SAMPLE_SECONDS)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     found = {}
-    for name in built:
+    for name in sizes:
         step = bootstrap_median(samples.seconds[name])
         switch = samples.seconds.get(name + SWITCH)
         found[name] = {
@@ -59,10 +57,18 @@ def calibrate(workload: Workload, arms: Sequence[Mapping[str, Any]], *, seconds:
             "parameter_bytes": sizes[name][1],
             "peak_bytes": int(peak),
         }
-    return {"found": found, "samples": {name: samples.seconds[name] for name in built}, "stopped": samples.stopped}
+    return {"found": found, "samples": {name: samples.seconds[name] for name in sizes}, "stopped": samples.stopped}
 
 
-def _stepper(workload: Workload, model: Any, made: Any) -> Any:
+def _warm(step: Callable[[], None], made: Built, most: int) -> None:
+    """Until states exist and averages are in use, so that their memory and their switches are measured too."""
+    for done in range(most):
+        if done >= WARM_STEPS and getattr(made.optimizer, "ready", True):
+            return
+        step()
+
+
+def _stepper(workload: Workload, model: Any, made: Built) -> Callable[[], None]:
     """One training step per call; the steps go round, so that any number can be taken."""
     at = 0
 
@@ -77,7 +83,7 @@ def _stepper(workload: Workload, model: Any, made: Any) -> Any:
     return step
 
 
-def _switcher(made: Any) -> Any:
+def _switcher(made: Built) -> Callable[[], None]:
     def switch() -> None:
         made.to_evaluate()
         made.to_train()
@@ -86,8 +92,6 @@ def _switcher(made: Any) -> Any:
 
 
 def _until_known(names: Sequence[str], seconds: float) -> Rule:
-    import time
-
     start: list[float] = []
 
     def enough(found: Mapping[str, list[float]]) -> str | None:
@@ -105,8 +109,3 @@ def _until_known(names: Sequence[str], seconds: float) -> Rule:
         return None
 
     return enough
-
-
-def budget_steps(budget_seconds: float, step_seconds: float) -> int:
-    """Steps that fit into a budget; at least one."""
-    return max(1, math.floor(budget_seconds / step_seconds + 1e-9))

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -60,8 +61,7 @@ class Worker:
             event: Event = json.loads(line)
             return event
         code = self.process.wait()
-        reason = f"killed by signal {-code}" if code < 0 else f"ended with code {code}"
-        return {"event": LOST, "note": f"the worker was {reason}" if code < 0 else f"the worker {reason}"}
+        return {"event": LOST, "note": f"the worker {_how_it_ended(code)}"}
 
     def close(self) -> None:
         for stream in (self.process.stdin, self.process.stdout):
@@ -70,6 +70,13 @@ class Worker:
                     stream.close()
         self.process.kill()
         self.process.wait()
+
+
+def _how_it_ended(code: int) -> str:
+    if code >= 0:
+        return f"ended with code {code}"
+    memory = "; the system does that when memory runs out" if -code == signal.SIGKILL else ""
+    return f"was killed by signal {-code}{memory}"
 
 
 class LocalEngine:
@@ -103,10 +110,6 @@ class LocalEngine:
         if worker.process.stdout is not None:
             self._selector.unregister(worker.process.stdout)
         worker.close()
-
-    def processes(self) -> list[int]:
-        """Process ids of the workers."""
-        return [worker.process.pid for worker in self._workers.values()]
 
     def close(self) -> None:
         for slot in list(self._workers):

@@ -3,37 +3,56 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fallline.race import preparing
 from fallline.race.contestants import Contestant
 from fallline.race.engine import LocalEngine
-from fallline.race.plan import BUDGET, SELF, Entry, Rules, trials
+from fallline.race.plan import BUDGET, SELF, TARGET, Entry, Rules, Trial, reference_of, target_trials, trials
 from fallline.race.results import Results
-from fallline.race.run import Race, RaceError
+from fallline.race.run import RaceError
+
+ROUNDS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """Of one workload."""
+
+    step_seconds: Mapping[str, float]
+    """By contestant; without those that cannot take a step."""
+    evaluation_seconds: float
+    peak_bytes: int
+    problems: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
     trials: int
     to_run: int
-    hours: float
+    training_hours: float
     """Of processes, if no trial ends early."""
+    evaluation_hours: float
     jobs: int
     memory_gib: float
     """Of all workers together."""
-    by_workload: dict[str, dict[str, float]]
-    """Workload → contestant → milliseconds per step."""
+    by_workload: Mapping[str, Cost]
 
     def lines(self) -> list[str]:
-        lines = [f"{self.trials} trials, {self.to_run} to run, {self.jobs} side by side"]
-        for workload, costs in self.by_workload.items():
-            lines.append(f"{workload}: " + ", ".join(f"{name} {ms:.3g} ms a step" for name, ms in costs.items()))
+        lines = [f"{self.trials} trials, {self.to_run} to run, {self.jobs} side by side."]
+        for workload, cost in self.by_workload.items():
+            steps = ", ".join(f"{name} {1e3 * seconds:.3g}" for name, seconds in cost.step_seconds.items())
+            lines.append(f"{workload}: ms per step: {steps}; per evaluation: {1e3 * cost.evaluation_seconds:.3g}")
+            lines += cost.problems
+        hours = self.training_hours + self.evaluation_hours
         lines.append(
-            f"At most {self.hours / self.jobs:.2g} hours ({self.hours:.2g} of processes), without evaluations; "
-            "trials that reach the target or can no longer count end sooner."
+            f"At most {duration(hours / self.jobs)}: {duration(self.training_hours)} of training and "
+            f"{duration(self.evaluation_hours)} of evaluation, {self.jobs} at a time."
         )
+        lines.append("Trials that reach the target, or can no longer count, end sooner.")
         lines.append(f"About {self.memory_gib:.2g} GiB of memory for {self.jobs} workers.")
         return lines
 
@@ -41,47 +60,72 @@ class Estimate:
         return dataclasses.asdict(self)
 
 
+def duration(hours: float) -> str:
+    """Hours in the unit that suits them.
+
+    >>> duration(2.5), duration(0.2), duration(0.004)
+    ('2.5 hours', '12.0 minutes', '14 s')
+    """
+    if hours >= 0.995:
+        return f"{hours:.1f} hours"
+    return f"{60 * hours:.1f} minutes" if hours >= 1 / 60 else f"{3600 * hours:.0f} s"
+
+
 def estimate(
     entries: Sequence[Entry], contestants: Sequence[Contestant], rules: Rules, jobs: int, path: Path
 ) -> Estimate:
-    """Steps are timed in a few rounds, not stored: the race itself measures them better."""
-    planned = trials(entries, contestants, rules)
-    done = _done(path)
-    race = Race(entries, contestants, rules, _Nothing(), LocalEngine(1))  # type: ignore[arg-type]
-    by_workload: dict[str, dict[str, float]] = {}
-    peak = 0
+    """Steps are timed in a few rounds and not stored: the race itself measures them better."""
+    engine = LocalEngine(1)
     try:
-        for entry in entries:
-            event = race._ask(race.calibration_request(entry, seconds=3.0, rounds=3))
-            if event["event"] == "end":
-                raise RaceError(f"{entry.name}: {event['note']}")
-            by_workload[entry.name] = {name: 1e3 * cost["step_seconds"] for name, cost in event["found"].items()}
-            peak = max(peak, *(cost["peak_bytes"] for cost in event["found"].values()))
+        costs = {entry.name: _cost(engine, entry, contestants, rules) for entry in entries}
     finally:
-        race.engine.close()
-    seconds = 0.0
-    left = [t for t in planned if (t.workload, t.contestant, t.study, t.number) not in done]
+        engine.close()
+    planned = trials(entries, contestants, rules)
+    for entry in entries:
+        if entry.workload.target is None:
+            planned += target_trials(entry, reference_of(contestants), rules)
+    done = _done(path)
+    left = [t for t in planned if (t.kind, t.workload, t.contestant, t.study, t.number) not in done]
+    workloads = {entry.name: entry.workload for entry in entries}
+    training = evaluation = 0.0
     for trial in left:
-        steps = next(e for e in entries if e.name == trial.workload).workload.max_steps
-        factor = rules.self_factor if rules.ruleset == SELF else 1.0
-        name = race.reference.name if rules.ruleset == BUDGET else trial.contestant
-        seconds += steps * factor * by_workload[trial.workload][name] / 1e3
-    return Estimate(len(planned), len(left), seconds / 3600, jobs, jobs * peak / 2**30, by_workload)
+        cost, workload = costs[trial.workload], workloads[trial.workload]
+        steps = workload.max_steps * _share_of_budget(trial, rules)
+        pace = cost.step_seconds.get(reference_of(contestants).name if rules.ruleset == BUDGET else trial.contestant)
+        training += steps * (pace or 0.0)
+        evaluation += math.ceil(steps / (workload.eval_every or 1)) * cost.evaluation_seconds
+    peak = max(cost.peak_bytes for cost in costs.values())
+    return Estimate(
+        len(planned), len(left), training / 3600, evaluation / 3600, jobs, min(jobs, len(left)) * peak / 2**30, costs
+    )
 
 
-def _done(path: Path) -> set[tuple[str, str, int, int]]:
+def _cost(engine: LocalEngine, entry: Entry, contestants: Sequence[Contestant], rules: Rules) -> Cost:
+    checked = preparing.ask(engine, preparing.check_request(entry, entry.workload.target, rules.seed))
+    if checked["event"] == "end":
+        raise RaceError(f"{entry.name}: cannot be evaluated before its first step: {checked['note']}")
+    request = preparing.workload_request(entry, entry.workload.target)
+    found = preparing.measure_steps(engine, request, contestants, seconds=math.inf, rounds=ROUNDS)
+    if not found.found:
+        raise RaceError(f"{entry.name}: no contestant can take a step: {next(iter(found.failed.values()))['note']}")
+    problems = [f"{name} cannot take a step: {event['note'].splitlines()[0]}" for name, event in found.failed.items()]
+    return Cost(
+        step_seconds={name: cost.step_seconds for name, cost in found.found.items()},
+        evaluation_seconds=float(checked["seconds"]),
+        peak_bytes=max(cost.peak_bytes or 0 for cost in found.found.values()),
+        problems=tuple(problems),
+    )
+
+
+def _share_of_budget(trial: Trial, rules: Rules) -> float:
+    if trial.kind == TARGET:
+        return 2 / 3
+    return rules.self_factor if rules.ruleset == SELF else 1.0
+
+
+def _done(path: Path) -> set[tuple[str, str, str, int, int]]:
     if not path.exists():
         return set()
     with Results(path, writable=False) as results:
-        return {(r.workload, r.contestant, r.study, r.number) for r in results.rows() if r.status is not None}
-
-
-class _Nothing:
-    """In place of a results file: a plan stores nothing."""
-
-    def workloads(self) -> Any:
-        class Without(dict[str, Any]):
-            def __missing__(self, name: str) -> dict[str, Any]:
-                return {"target": None}
-
-        return Without()
+        rows = [*results.rows(), *results.rows(TARGET)]
+        return {(r.kind, r.workload, r.contestant, r.study, r.number) for r in rows if r.status is not None}

@@ -1,21 +1,34 @@
-"""A results file as flat tables: trials and evaluations, as CSV or Parquet."""
+"""A results file as flat tables: trials, evaluations and step times, as CSV or Parquet."""
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fallline.race.results import Results
 
+_TRIAL = "kind workload contestant study number"
 TABLES = {
-    "trials": "select kind, workload, contestant, study, number, seed, point, status, max_steps, steps,"
-    " steps_to_target, seconds_to_target, training_seconds, evaluation_seconds, attempts, note from trial order by id",
-    "evaluations": "select kind, workload, contestant, study, number, step, value, loss, e.training_seconds"
-    " from evaluation e join trial t on t.id = e.trial order by t.id, step",
-    "calibration": "select workload, contestant, step_seconds, low, high, switch_seconds, state_bytes, parameter_bytes,"
-    " machine from calibration",
+    "workloads": ("name spec target target_from untrained problem facts", "from workload order by rowid"),
+    "trials": (
+        f"{_TRIAL} seed point status max_steps steps steps_to_target seconds_to_target training_seconds"
+        " evaluation_seconds attempts note",
+        "from trial order by id",
+    ),
+    "evaluations": (
+        f"{_TRIAL} step value loss evaluation.training_seconds",
+        "from evaluation join trial on trial.id = evaluation.trial order by trial.id, step",
+    ),
+    "calibration": (
+        "workload contestant step_seconds low high switch_seconds state_bytes parameter_bytes machine",
+        "from calibration order by rowid",
+    ),
 }
+"""Name of the table → its columns, and where its rows are from."""
+
+FORMATS = ("csv", "parquet")
 
 
 class ExportUnavailable(RuntimeError):
@@ -24,28 +37,34 @@ class ExportUnavailable(RuntimeError):
 
 def export(results: Results, folder: Path, form: str) -> list[Path]:
     """One file per table; returns them."""
+    write = _write_csv if form == "csv" else _parquet_writer()
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, query in TABLES.items():
-        rows = [dict(row) for row in results.store.rows(query)]
-        columns = list(rows[0]) if rows else []
+    for name, (columns, source) in TABLES.items():
+        selected = columns.split()
+        rows = [tuple(row) for row in results.store.rows(f"select {', '.join(selected)} {source}")]
         path = folder / f"{results.path.stem}-{name}.{form}"
-        if form == "csv":
-            with path.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.DictWriter(file, columns)
-                writer.writeheader()
-                writer.writerows(rows)
-        else:
-            _parquet(path, columns, rows)
+        write(path, [column.rpartition(".")[2] for column in selected], rows)
         written.append(path)
     return written
 
 
-def _parquet(path: Path, columns: list[str], rows: list[dict[str, Any]]) -> None:
+def _write_csv(path: Path, columns: list[str], rows: list[tuple[Any, ...]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(rows)
+
+
+def _parquet_writer() -> Callable[[Path, list[str], list[tuple[Any, ...]]], None]:
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise ExportUnavailable("Parquet needs pyarrow; pip install pyarrow, or --export csv") from None
-    table = pyarrow.table({name: [row[name] for row in rows] for name in columns})
-    pyarrow.parquet.write_table(table, path)
+        raise ExportUnavailable("Parquet needs pyarrow; pip install 'fallline[parquet]', or --export csv") from None
+
+    def write(path: Path, columns: list[str], rows: list[tuple[Any, ...]]) -> None:
+        table = pyarrow.table({name: [row[i] for row in rows] for i, name in enumerate(columns)})
+        pyarrow.parquet.write_table(table, path)
+
+    return write

@@ -13,6 +13,8 @@ from fallline.workloads.seeding import mixed
 
 EXTERNAL, SELF, BUDGET = "external", "self", "budget"
 RULESETS = (EXTERNAL, SELF, BUDGET)
+CALIBRATED_CLOCK, STEPS_CLOCK = "calibrated", "steps"
+CLOCKS = (CALIBRATED_CLOCK, STEPS_CLOCK)
 SELF_TUNING_FACTOR = 3.0
 """A self-tuning contestant's budget over an externally tuned one's: 3 in AlgoPerf v0.5, 1.5 since v0.6."""
 
@@ -29,7 +31,7 @@ class Rules:
     studies: int = 5
     seed: int = 0
     self_factor: float = SELF_TUNING_FACTOR
-    clock: str = "calibrated"
+    clock: str = CALIBRATED_CLOCK
     """``calibrated``: steps × seconds per step, measured apart; ``steps``: steps alone, no calibration."""
     early_stop: bool = True
     tau_max: float = TAU_MAX
@@ -92,6 +94,11 @@ class Trial:
     seed: int
     point: Mapping[str, Any]
     kind: str = RACE
+
+
+def reference_of(contestants: Sequence[Contestant]) -> Contestant:
+    """Whose step time is the unit of a budget, and who sets targets: AdamW, or the first."""
+    return next((contestant for contestant in contestants if contestant.name == "adamw"), contestants[0])
 
 
 def trials(entries: Sequence[Entry], contestants: Sequence[Contestant], rules: Rules) -> list[Trial]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -49,9 +48,6 @@ class Runner:
         self._replies.line = json.dumps(decision)
         return next(self._events)
 
-    def process(self) -> int:
-        return os.getpid()
-
 
 class RayEngine:
     """``jobs`` actors; by default as many as the cluster has processors."""
@@ -70,8 +66,11 @@ class RayEngine:
                 )
                 ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
         except Exception as error:
-            raise RayUnavailable(f"no cluster at {address}: {error}") from None
-        self.slots = jobs or max(1, int(ray.cluster_resources().get("CPU", 1)))
+            where = f"no cluster at {address}" if address else "Ray does not start"
+            raise RayUnavailable(f"{where}: {_first_line(error)}") from None
+        processors = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        # An actor more than there are processors would wait for one for ever, and its trial with it.
+        self.slots = min(jobs or processors, processors)
         environment = {"env_vars": {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}}
         self._remote = ray.remote(num_cpus=1, runtime_env=environment)(Runner)
         self._actors: dict[int, Any] = {}
@@ -95,13 +94,8 @@ class RayEngine:
             event: Event = self._ray.get(ready)
         except self._ray.exceptions.RayError as error:
             self._actors.pop(slot, None)
-            return slot, {"event": LOST, "note": f"the Ray worker was lost ({type(error).__name__})"}
+            return slot, {"event": LOST, "note": f"the Ray worker was lost: {_first_line(error)}"}
         return slot, event
-
-    def processes(self) -> list[int]:
-        """Process ids of the actors; only while none of them is at work."""
-        found: list[int] = self._ray.get([actor.process.remote() for actor in self._actors.values()])
-        return found
 
     def close(self) -> None:
         for actor in self._actors.values():
@@ -109,3 +103,10 @@ class RayEngine:
         self._actors.clear()
         if self._started:
             self._ray.shutdown()
+
+
+def _first_line(error: Exception) -> str:
+    """Of what was raised on the worker, where Ray wraps it."""
+    error = getattr(error, "cause", None) or error
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

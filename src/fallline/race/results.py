@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sqlite3
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from fallline.measure.store import Schema, Store, StoreError
+from fallline.race import continuing
 from fallline.race.contestants import Contestant
 from fallline.race.plan import RACE, Entry, Rules, Trial
+from fallline.workloads import load
 
 SCHEMA = Schema(
     name="race results",
@@ -116,73 +119,55 @@ class Results:
     def begin(self, entries: Iterable[Entry], contestants: Iterable[Contestant], rules: Rules) -> None:
         """Writes what is raced, or checks that it is what the file already holds; more may be added."""
         entries, contestants = list(entries), list(contestants)
-        stored = self.settings()
-        if stored:
-            self._check(stored, entries, contestants, rules)
+        begun = self.begun_workloads()
+        if begun:
+            continuing.check(self, entries, contestants, rules)
+        elif self.settings() and not continuing.is_same(self, entries, contestants, rules):
+            self._clear()
         with self.store.transaction() as database:
             for name, value in {**rules.fixed(), "tau_max": rules.tau_max}.items():
                 database.execute("insert or replace into setting values (?, ?)", (name, json.dumps(value)))
             database.execute("insert or replace into setting values ('studies', ?)", (json.dumps(rules.studies),))
             for entry in entries:
-                database.execute(
-                    "insert or ignore into workload (name, spec, facts, changes, target, target_from)"
-                    " values (?, ?, ?, ?, ?, ?)",
-                    (
-                        entry.name,
-                        entry.spec,
-                        json.dumps(entry.facts()),
-                        json.dumps(dict(entry.changes)),
-                        entry.workload.target,
-                        None if entry.workload.target is None else "given",
-                    ),
-                )
+                if entry.name not in begun:
+                    self._write_workload(database, entry)
             for contestant in contestants:
                 database.execute(
                     "insert or ignore into contestant values (?, ?)",
                     (contestant.name, json.dumps(contestant.definition(), sort_keys=True)),
                 )
 
-    def _check(
-        self, stored: Mapping[str, Any], entries: list[Entry], contestants: list[Contestant], rules: Rules
-    ) -> None:
-        remedy = "name another file with --results"
-        for name, value in rules.fixed().items():
-            if stored.get(name) != value:
-                raise StoreError(
-                    f"{self.path}: holds a race with {name} = {stored.get(name)!r}, not {value!r}; "
-                    f"give the same command to go on, or {remedy}"
-                )
-        if rules.studies < stored.get("studies", 0):
-            raise StoreError(
-                f"{self.path}: holds a race of {stored['studies']} studies, not {rules.studies}; "
-                f"studies may become more, not fewer, or {remedy}"
-            )
-        known = {row["name"]: row for row in self.store.rows("select * from workload")}
-        for entry in entries:
-            row = known.pop(entry.name, None)
-            if row is None:
-                continue
-            facts = json.loads(row["facts"])
-            differing = [k for k, v in entry.facts().items() if facts.get(k) != v]
-            if differing:
-                key = differing[0]
-                raise StoreError(
-                    f"{self.path}: {entry.name} had {key} = {facts.get(key)!r}, now {entry.facts()[key]!r}; {remedy}"
-                )
-            if row["target_from"] == "given" and row["target"] != entry.workload.target:
-                raise StoreError(
-                    f"{self.path}: {entry.name} had the target {row['target']:g}, now {entry.workload.target}; {remedy}"
-                )
-        if known:
-            wanted = ", ".join(entry.name for entry in entries)
-            raise StoreError(f"{self.path}: holds a race on {', '.join(known)}; this one is on {wanted}; {remedy}")
-        definitions = {row["name"]: row["definition"] for row in self.store.rows("select * from contestant")}
-        for contestant in contestants:
-            old = definitions.pop(contestant.name, None)
-            if old is not None and json.loads(old) != json.loads(json.dumps(contestant.definition())):
-                raise StoreError(f"{self.path}: {contestant.name} was defined otherwise; {remedy}")
-        if definitions:
-            raise StoreError(f"{self.path}: holds {', '.join(definitions)} too; add them with --optimizer, or {remedy}")
+    def _clear(self) -> None:
+        """A race that ended before its first trial is no reason to refuse another one."""
+        with self.store.transaction() as database:
+            for table in ("evaluation", "trial", "calibration", "contestant", "workload", "setting"):
+                database.execute(f"delete from {table}")
+
+    @staticmethod
+    def _write_workload(database: sqlite3.Connection, entry: Entry) -> None:
+        """Nothing was run on it yet, so whatever is there may be replaced, for instance a target that was too easy."""
+        source = None if entry.workload.target is None else "given"
+        facts, changes = json.dumps(entry.facts()), json.dumps(dict(entry.changes))
+        database.execute(
+            "insert into workload (name, spec, facts, changes, target, target_from) values (?, ?, ?, ?, ?, ?)"
+            " on conflict (name) do update set spec = excluded.spec, facts = excluded.facts,"
+            " changes = excluded.changes, target = excluded.target, target_from = excluded.target_from,"
+            " untrained = null, problem = null",
+            (entry.name, entry.spec, facts, changes, entry.workload.target, source),
+        )
+
+    def never_started(self) -> set[tuple[str, str]]:
+        """(workload, contestant) whose trials all ended without a start: it could not take a step."""
+        rows = self.store.rows(
+            "select workload, contestant from trial where kind = ? group by workload, contestant"
+            " having max(attempts) = 0 and count(status) = count(*)",
+            (RACE,),
+        )
+        return {(row["workload"], row["contestant"]) for row in rows}
+
+    def begun_workloads(self) -> set[str]:
+        """Those on which a trial was started."""
+        return {row["workload"] for row in self.store.rows("select distinct workload from trial where attempts > 0")}
 
     def settings(self) -> dict[str, Any]:
         return {row["name"]: json.loads(row["value"]) for row in self.store.rows("select * from setting")}
@@ -203,19 +188,29 @@ class Results:
         )
 
     def workloads(self) -> dict[str, dict[str, Any]]:
-        """Name → facts, target, where the target is from, problem."""
+        """Name → spec, changes, facts, target, where the target is from, problem."""
         found = {}
         for row in self.store.rows("select * from workload order by rowid"):
-            found[row["name"]] = {**dict(row), "facts": json.loads(row["facts"])}
+            parsed = {"facts": json.loads(row["facts"]), "changes": json.loads(row["changes"])}
+            found[row["name"]] = {**dict(row), **parsed}
         return found
+
+    def entries(self) -> list[Entry]:
+        """The workloads that were raced, loaded again, with what was asked of them."""
+        return [
+            Entry(row["spec"], load(row["spec"]).replace(**row["changes"]), row["changes"])
+            for row in self.workloads().values()
+            if row["problem"] is None
+        ]
 
     def set_workload(self, name: str, **values: Any) -> None:
         assignments = ", ".join(f"{column} = ?" for column in values)
         with self.store.transaction() as database:
             database.execute(f"update workload set {assignments} where name = ?", (*values.values(), name))
 
-    def contestants(self) -> list[str]:
-        return [row["name"] for row in self.store.rows("select name from contestant order by rowid")]
+    def contestants(self) -> list[Contestant]:
+        rows = self.store.rows("select * from contestant order by rowid")
+        return [Contestant(row["name"], **json.loads(row["definition"])) for row in rows]
 
     # ------------------------------------------------------------------ calibration
 
@@ -292,20 +287,17 @@ class Results:
             database.execute(
                 "update trial set status = ?, steps = ?, training_seconds = ?, evaluation_seconds = ?,"
                 " note = coalesce(?, note), ended = ? where id = ?",
-                (
-                    status,
-                    event.get("step"),
-                    event.get("training"),
-                    event.get("evaluation"),
-                    note,
-                    time.time(),
-                    trial,
-                ),
+                (status, *map(event.get, ("step", "training", "evaluation")), note, time.time(), trial),
             )
 
     def remark(self, trial: int, note: str) -> None:
+        """Adds to what is remarked already, once."""
         with self.store.transaction() as database:
-            database.execute("update trial set note = ? where id = ?", (note, trial))
+            database.execute(
+                "update trial set note = case when note is null then ?1 when instr(note, ?1) then note"
+                " else note || '; ' || ?1 end where id = ?2",
+                (note, trial),
+            )
 
     def evaluations(self, trial: int) -> list[tuple[int, float | None, float]]:
         rows = self.store.rows(

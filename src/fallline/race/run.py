@@ -6,35 +6,40 @@ import dataclasses
 import math
 import shutil
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from fallline.measure import machine
-from fallline.race.calibration import budget_steps
+from fallline.race import preparing
+from fallline.race.clock import StepClock
 from fallline.race.contestants import Contestant
 from fallline.race.engine import LOST, Engine, Event
-from fallline.race.plan import BUDGET, RACE, SELF, TARGET, Entry, Rules, target_trials, trials
-from fallline.race.results import Calibrated, Results, Row
+from fallline.race.plan import (
+    BUDGET,
+    RACE,
+    SELF,
+    STEPS_CLOCK,
+    TARGET,
+    Entry,
+    Rules,
+    reference_of,
+    target_trials,
+    trials,
+)
+from fallline.race.results import Results, Row
 from fallline.race.stopping import EarlyStop
-from fallline.race.training import CENSORED, CRASHED, FAILED, GO_ON, STOP
-
-ATTEMPTS = 3
-"""A trial whose worker was lost so often is a row "failed"."""
-CALIBRATION_SECONDS = 15.0
+from fallline.race.training import CRASHED, FAILED, GO_ON, STOP
+from fallline.workloads import Workload
 
 
 class RaceError(Exception):
     """A race that cannot be run; the first line says why."""
 
 
-Notice = Callable[[str], None]
-
-
 @dataclasses.dataclass
 class Progress:
     """Called as a race goes on; the default says nothing."""
 
-    notice: Notice = lambda text: None
+    notice: Callable[[str], None] = lambda text: None
     trial_ended: Callable[[Row, str], None] = lambda row, status: None
     planned: Callable[[int, int], None] = lambda done, total: None
 
@@ -53,132 +58,132 @@ class Race:
         self.contestants = {contestant.name: contestant for contestant in contestants}
         self.rules, self.results, self.engine = rules, results, engine
         self.progress = progress or Progress()
+        self._unable: dict[tuple[str, str], Event] = {}
+        """(workload, contestant) → why it could not take a step."""
+        self._goals: dict[str, Workload] = {}
+        """The workloads with the targets that are raced to."""
 
     @property
     def reference(self) -> Contestant:
-        """Whose step time is the unit of a budget, and who sets targets: AdamW, or the first."""
-        return self.contestants.get("adamw") or next(iter(self.contestants.values()))
+        return reference_of(list(self.contestants.values()))
 
     def run(self) -> None:
         """All of it, or what is left of it."""
         self.results.begin(self.entries.values(), self.contestants.values(), self.rules)
-        self.results.checkpoints.mkdir(exist_ok=True)
-        for entry in list(self.entries.values()):
-            self._check(entry)
-        if not self.entries:
-            problems = [row["problem"] for row in self.results.workloads().values() if row["problem"]]
-            raise RaceError("; ".join(problems))
-        self._calibrate()
+        try:
+            self.results.checkpoints.mkdir(exist_ok=True)
+        except OSError as error:
+            raise RaceError(f"{self.results.checkpoints}: {error.strerror}; name another file with --results") from None
+        for prepare in (self._check, self._calibrate):
+            for entry in list(self.entries.values()):
+                prepare(entry)
         self._set_targets()
+        if not self.entries:
+            raise RaceError("; ".join(row["problem"] for row in self.results.workloads().values() if row["problem"]))
         self.results.add_trials(trials(list(self.entries.values()), list(self.contestants.values()), self.rules))
         self._run_trials(RACE)
         shutil.rmtree(self.results.checkpoints, ignore_errors=True)
 
+    def measure_again(self) -> None:
+        """The clock of a race that is stored, anew: in a quiet hour, for trials that ran in a busy one."""
+        if self.rules.ruleset == BUDGET and self.results.begun_workloads():
+            raise RaceError(
+                f"{self.results.path}: the trials of an equal-time race are as long as the steps measured before them "
+                "allow; race anew with --anew, or name another file with --results"
+            )
+        for entry in list(self.entries.values()):
+            self._calibrate(entry, anew=True)
+
     # ------------------------------------------------------------------ before the trials
 
-    def _ask(self, request: Mapping[str, Any]) -> Event:
-        """One request to one worker while nothing else runs."""
-        for _ in range(ATTEMPTS):
-            self.engine.submit(0, request)
-            _, event = self.engine.wait()
-            if event["event"] != LOST:
-                return event
-        return {"event": "end", "status": FAILED, "note": event["note"]}
+    def _leave_out(self, entry: Entry, problem: str) -> None:
+        """What was measured on it before stays; the others are raced."""
+        self.results.set_workload(entry.name, problem=problem)
+        self.progress.notice(f"Left out: {problem}")
+        del self.entries[entry.name]
 
     def _check(self, entry: Entry) -> None:
         """Evaluates an untrained model: does the workload work, is its target still ahead?"""
         stored = self.results.workloads()[entry.name]
-        if stored["untrained"] is None and stored["problem"] is None:
-            event = self._ask({"do": "check", "workload": self._request(entry), "seed": self.rules.seed})
-            problem = None
-            if event["event"] == "end":
-                problem = f"{entry.name}: cannot be evaluated before its first step: {event['note']}"
-            elif event["value"] is not None and entry.workload.reached(event["value"]):
-                problem = (
-                    f"{entry.name}: the target {entry.workload.metric} {entry.workload.target:g} is already met before "
-                    f"the first step ({event['value']:.4g}); give a harder one with --target"
-                )
-            self.results.set_workload(entry.name, untrained=event.get("value"), problem=problem)
-            stored = self.results.workloads()[entry.name]
-        if stored["problem"]:
-            self.progress.notice(f"Left out: {stored['problem']}")
-            del self.entries[entry.name]
-
-    def _request(self, entry: Entry) -> dict[str, Any]:
-        target = self.results.workloads()[entry.name]["target"]
-        return {"spec": entry.spec, "changes": {**entry.changes, **({} if target is None else {"target": target})}}
-
-    def _calibrate(self) -> None:
-        if self.rules.clock == "steps":
+        if stored["untrained"] is not None and stored["problem"] is None:
             return
-        known = self.results.calibration()
-        for entry in self.entries.values():
-            if all((entry.name, name) in known for name in self.contestants):
-                continue
-            self.progress.notice(
-                f"Measuring steps of {len(self.contestants)} contestants on {entry.name}, side by side"
+        event = preparing.ask(self.engine, preparing.check_request(entry, stored["target"], self.rules.seed))
+        if event["event"] == "end":
+            self._leave_out(entry, f"{entry.name}: cannot be evaluated before its first step: {event['note']}")
+        elif event["value"] is not None and entry.workload.reached(event["value"]):
+            self._leave_out(
+                entry,
+                f"{entry.name}: the target {entry.workload.metric} {entry.workload.target:g} is already met before "
+                f"the first step ({event['value']:.4g}); give a harder one with --target",
             )
-            event = self._ask(self.calibration_request(entry, seconds=CALIBRATION_SECONDS))
-            if event["event"] == "end":
-                problem = f"{entry.name}: its steps could not be measured: {event['note']}"
-                self.results.set_workload(entry.name, problem=problem)
-                raise RaceError(problem)
-            found = {name: Calibrated(**values) for name, values in event["found"].items()}
-            self.results.set_calibration(entry.name, found, event["samples"], machine.describe())
+        else:
+            self.results.set_workload(entry.name, untrained=event["value"], problem=None)
 
-    def calibration_request(self, entry: Entry, *, seconds: float, rounds: int = 0) -> dict[str, Any]:
-        arms = []
-        for contestant in self.contestants.values():
-            point = contestant.trial_points(trials=1, study=0, seed=1, tuned=False)[0]
-            arms.append({"contestant": dataclasses.asdict(contestant), "point": point})
-        request = {"do": "calibrate", "workload": self._request(entry), "arms": arms}
-        return {**request, "seconds": seconds, "rounds": rounds}
-
-    def step_seconds(self) -> dict[tuple[str, str], float]:
-        """(workload, contestant) → seconds per step; 1 where steps are the clock."""
-        if self.rules.clock == "steps":
-            return {(w, c): 1.0 for w in self.entries for c in self.contestants}
-        return {key: cost.step_seconds for key, cost in self.results.calibration().items()}
+    def _calibrate(self, entry: Entry, *, anew: bool = False) -> None:
+        if self.rules.clock == STEPS_CLOCK:
+            return
+        known = {*self.results.calibration(), *self.results.never_started()}
+        if not anew and all((entry.name, name) in known for name in self.contestants):
+            return
+        self.progress.notice(f"Measuring steps of {len(self.contestants)} contestants on {entry.name}, side by side")
+        target = self.results.workloads()[entry.name]["target"]
+        costs = preparing.measure_steps(
+            self.engine,
+            preparing.workload_request(entry, target),
+            list(self.contestants.values()),
+            seconds=preparing.CALIBRATION_SECONDS,
+        )
+        if not costs.found:
+            note = next(iter(costs.failed.values()))["note"]
+            self._leave_out(entry, f"{entry.name}: no contestant can take a step: {note}")
+            return
+        for name, event in costs.failed.items():
+            self.progress.notice(f"{name} cannot take a step on {entry.name}: {str(event['note']).splitlines()[0]}")
+            self._unable[entry.name, name] = event
+        self.results.set_calibration(entry.name, costs.found, costs.samples, machine.describe())
 
     def _set_targets(self) -> None:
         """Where a workload has no target: the reference's best in two thirds of the budget."""
         without = [e for e in self.entries.values() if self.results.workloads()[e.name]["target"] is None]
-        if not without:
-            return
         for entry in without:
             self.progress.notice(f"{entry.name} has no target: {self.reference.name} sets it")
             self.results.add_trials(target_trials(entry, self.reference, self.rules))
-        self._run_trials(TARGET)
+        if without:
+            self._run_trials(TARGET)
         for entry in without:
-            values = []
-            for row in self.results.rows(TARGET):
-                if row.workload == entry.name:
-                    values += [value for _, value, _ in self.results.evaluations(row.id) if value is not None]
-            if not values:
-                problem = f"{entry.name}: no trial of {self.reference.name} gave a value; give a target with --target"
-                self.results.set_workload(entry.name, problem=problem)
-                raise RaceError(problem)
-            best = min(values) if entry.workload.direction == "lower" else max(values)
+            rows = [row for row in self.results.rows(TARGET) if row.workload == entry.name]
+            found = [value for row in rows for _, value, _ in self.results.evaluations(row.id) if value is not None]
+            if not found:
+                why = f"no trial of {self.reference.name} gave a value; give a target with --target"
+                self._leave_out(entry, f"{entry.name}: {why}")
+                continue
+            best = min(found) if entry.workload.direction == "lower" else max(found)
             self.results.set_workload(entry.name, target=best, target_from=f"the best of {self.reference.name}")
             self.progress.notice(f"{entry.name}: target {entry.workload.metric} {best:.4g}")
 
     # ------------------------------------------------------------------ trials
 
-    def max_steps(self, row: Row, seconds: Mapping[tuple[str, str], float]) -> int:
+    def max_steps(self, row: Row, clock: StepClock) -> int:
         steps = self.entries[row.workload].workload.max_steps
         if row.kind == TARGET:
             return max(1, 2 * steps // 3)
         if self.rules.ruleset == SELF:
             return math.ceil(steps * self.rules.self_factor)
         if self.rules.ruleset == BUDGET:
-            unit = seconds[row.workload, self.reference.name]
-            return budget_steps(steps * unit, seconds[row.workload, row.contestant])
+            others = (name for name in self.contestants if clock.knows(row.workload, name))
+            unit = self.reference.name if clock.knows(row.workload, self.reference.name) else next(others)
+            return clock.steps_within(row.workload, row.contestant, clock.seconds(row.workload, unit, steps))
         return steps
 
     def _run_trials(self, kind: str) -> None:
+        stored = self.results.workloads()
+        for name, entry in self.entries.items():
+            target = stored[name]["target"]
+            self._goals[name] = entry.workload if target is None else entry.workload.replace(target=target)
         rows = [row for row in self.results.rows(kind) if row.workload in self.entries]
-        seconds = self.step_seconds()
-        stop = EarlyStop(rows, self.rules, seconds)
+        every = {name: about["facts"]["eval_every"] for name, about in stored.items()}
+        clock = StepClock(self.rules, self.results.calibration(), every)
+        stop = EarlyStop(rows, self.rules, clock)
         waiting = deque(row for row in rows if row.status is None)
         self.progress.planned(len(rows) - len(waiting), len(rows))
         free = list(range(self.engine.slots))[::-1]
@@ -188,9 +193,14 @@ class Race:
         while waiting or running:
             while waiting and free:
                 row = waiting.popleft()
+                if (row.workload, row.contestant) in self._unable:
+                    self._ended(row, self._unable[row.workload, row.contestant], stop)
+                    continue
                 slot = free.pop()
                 running[slot] = row
-                self._submit(slot, row, seconds)
+                self._submit(slot, row, clock)
+            if not running:
+                continue
             slot, event = self.engine.wait()
             row = running[slot]
             if event["event"] == "evaluation":
@@ -198,15 +208,15 @@ class Race:
                 continue
             del running[slot]
             free.append(slot)
-            if event["event"] == LOST and lost[row.id] + 1 < ATTEMPTS:
+            if event["event"] == LOST and lost[row.id] + 1 < preparing.ATTEMPTS:
                 lost[row.id] += 1
                 self.progress.notice(f"{_named(row)}: {event['note']}; it goes on from its last checkpoint")
                 waiting.appendleft(row)
                 continue
             self._ended(row, event, stop)
 
-    def _submit(self, slot: int, row: Row, seconds: Mapping[tuple[str, str], float]) -> None:
-        max_steps = self.max_steps(row, seconds)
+    def _submit(self, slot: int, row: Row, clock: StepClock) -> None:
+        max_steps = self.max_steps(row, clock)
         recorded = self.results.start(row.id, max_steps)
         task = {
             "trial": row.id,
@@ -214,21 +224,17 @@ class Race:
             "point": row.point,
             "seed": row.seed,
             "max_steps": max_steps,
-            "schedule_steps": max_steps,
             "stop_at_target": self.rules.ruleset != BUDGET and row.kind == RACE,
             "checkpoint": str(self.results.checkpoints / f"{row.id}.pt"),
             "recorded": recorded,
         }
-        self.engine.submit(slot, {"do": "trial", "workload": self._request(self.entries[row.workload]), "task": task})
-
-    def _target(self, row: Row) -> Any:
-        entry = self.entries[row.workload]
-        target = self.results.workloads()[row.workload]["target"]
-        return entry.workload if target is None else entry.workload.replace(target=target)
+        goal = self._goals[row.workload].target
+        workload = preparing.workload_request(self.entries[row.workload], goal)
+        self.engine.submit(slot, {"do": "trial", "workload": workload, "task": task})
 
     def _evaluated(self, row: Row, event: Event, stop: EarlyStop) -> str:
         value = event["value"]
-        reached = row.kind == RACE and value is not None and self._target(row).reached(value)
+        reached = row.kind == RACE and value is not None and self._goals[row.workload].reached(value)
         if not self.results.add_evaluation(row.id, event, reached):
             self.results.remark(
                 row.id, f"not deterministic: step {event['step']} gave another value when it was repeated"
@@ -254,6 +260,3 @@ class Race:
 
 def _named(row: Row) -> str:
     return f"{row.contestant} on {row.workload}, study {row.study}, trial {row.number}"
-
-
-__all__ = ["CENSORED", "Progress", "Race", "RaceError"]

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
+from fallline.race.clock import StepClock
 from fallline.race.plan import BUDGET, RACE, Rules
 from fallline.race.results import Row
+from fallline.workloads import HELD_OUT
 
 OWN_STUDY = "its study has a faster trial"
 PAST_TAU_MAX = "past τ_max times the fastest contestant"
@@ -24,9 +26,9 @@ PAST_TAU_MAX = "past τ_max times the fastest contestant"
 class EarlyStop:
     """Keeps what is known of times to target, in the race's clock."""
 
-    def __init__(self, rows: Sequence[Row], rules: Rules, seconds_per_step: Mapping[tuple[str, str], float]):
+    def __init__(self, rows: Sequence[Row], rules: Rules, clock: StepClock):
         self._rules = rules
-        self._cost = seconds_per_step
+        self._clock = clock
         self._best: dict[tuple[str, str, int], int] = {}
         """(workload, contestant, study) → fewest steps to target."""
         self._open: dict[tuple[str, str], set[int]] = defaultdict(set)
@@ -54,16 +56,25 @@ class EarlyStop:
             return None
         if step >= self._best.get((row.workload, row.contestant, row.study), math.inf):
             return OWN_STUDY
-        seconds = step * self._cost[row.workload, row.contestant]
+        seconds = self._clock.seconds(row.workload, row.contestant, step)
         if seconds > self._rules.tau_max * self._fastest(row.workload):
             return PAST_TAU_MAX
         return None
 
     def _fastest(self, workload: str) -> float:
         """The smallest median of a contestant that has ended on this workload; ∞ if there is none."""
-        fastest = math.inf
-        for (name, contestant), studies in self._studies.items():
-            if name == workload and not self._open[name, contestant]:
-                steps = [self._best.get((name, contestant, study), math.inf) for study in studies]
-                fastest = min(fastest, float(np.median(steps)) * self._cost[name, contestant])
-        return fastest
+        times = [self._median(workload, contestant) for name, contestant in self._studies if name == workload]
+        return min(times, default=math.inf)
+
+    def _median(self, workload: str, contestant: str) -> float:
+        """∞ while studies are to run, and for a variant where the workload was missed: it then sets no pace."""
+        studies, base = self._studies[workload, contestant], HELD_OUT.get(workload)
+        if self._open[workload, contestant]:
+            return math.inf
+        if base is not None and (base, contestant) in self._studies and math.isinf(self._median(base, contestant)):
+            return math.inf
+        times = [
+            self._clock.seconds(workload, contestant, self._best.get((workload, contestant, study), math.inf))
+            for study in studies
+        ]
+        return float(np.median(times))

@@ -6,17 +6,18 @@ import dataclasses
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fallline.measure.ranks import rank_sum_p
 from fallline.measure.stats import ALPHA, holm
-from fallline.race.plan import BUDGET, Rules
+from fallline.race.clock import StepClock
+from fallline.race.plan import BUDGET, STEPS_CLOCK, Rules
 from fallline.race.results import Calibrated, Results, Row
 from fallline.race.training import CENSORED
-from fallline.score.leaderboard import Leaderboard, leaderboard, more_studies, without_infinity
+from fallline.score.leaderboard import Leaderboard, leaderboard, without_infinity
 from fallline.score.separation import fewest_studies
 from fallline.score.times import StudyTimes
 from fallline.workloads.loading import HELD_OUT
@@ -27,34 +28,42 @@ CLOCKS = {SECONDS: "steps × calibrated seconds per step", STEPS: "steps", WALL:
 
 @dataclasses.dataclass(frozen=True)
 class Quality:
-    """The metric at the end of an equal budget: contestant → one value per study, the best of its trials."""
+    """The metric at the end of an equal budget: contestant → one value per study, the best of its trials.
+
+    A study without a value, because its trials diverged or crashed, counts as the worst there can be.
+    """
 
     workload: str
     metric: str
     direction: str
     values: Mapping[str, tuple[float, ...]]
 
+    @property
+    def worst(self) -> float:
+        return math.inf if self.direction == "lower" else -math.inf
+
     def median(self, contestant: str) -> float:
         found = self.values[contestant]
-        return float(np.median(found)) if found else math.nan
+        return float(np.median(found)) if found else self.worst
 
     @property
     def ranked(self) -> list[str]:
         sign = 1.0 if self.direction == "lower" else -1.0
-        return sorted(self.values, key=lambda name: (math.isnan(self.median(name)), sign * self.median(name), name))
+        return sorted(self.values, key=lambda name: (sign * self.median(name), name))
 
     @property
     def verdict(self) -> str:
         """One sentence on who is best with the same time."""
         ranked = [name for name in self.ranked if self.values[name]]
-        if len(ranked) < 2:
+        if len(ranked) < 2 or math.isinf(self.median(ranked[0])):
             return f"Equal budget on {self.workload}: nothing to compare."
         pairs = list(itertools.combinations(ranked, 2))
         corrected = holm([rank_sum_p(self.values[a], self.values[b]) for a, b in pairs])
         apart = {pair for pair, p in zip(pairs, corrected, strict=True) if p <= ALPHA}
         first, second = ranked[:2]
         alike = [name for name in ranked[1:] if (first, name) not in apart]
-        value = f"{self.metric} {self.median(first):.4g} against {self.median(second):.4g}"
+        other = self.median(second)
+        value = f"{self.metric} {self.median(first):.4g} against {'none' if math.isinf(other) else f'{other:.4g}'}"
         if not alike:
             return f"With the same time {first} is best on {self.workload} ({value}), separated from all others."
         studies = min(map(len, self.values.values()))
@@ -96,6 +105,11 @@ class Summary:
         return self.boards[SECONDS if SECONDS in self.boards else STEPS]
 
     @property
+    def reference(self) -> str:
+        """Whose step times others' are compared with."""
+        return "adamw" if "adamw" in self.contestants else self.contestants[0]
+
+    @property
     def warning(self) -> str | None:
         """Where clocks rank otherwise, the step time of the implementation decides, or the machine was busy."""
         counted = {row.contestant for board in self.boards.values() for row in board.rows if row.score > 0.0}
@@ -120,13 +134,12 @@ class Summary:
             sentence += f" Without a target reached in time in most studies: {', '.join(never)}."
         return sentence
 
-    @property
-    def advice(self) -> str | None:
-        """How many more studies would separate the first two, if they are not."""
-        if self.unfinished or len(self.board.rows) < 2 or self.board.rows[0].score == 0.0:
+    def _top_two(self) -> dict[str, Any] | None:
+        """What is known of the first two, and how many studies each would separate them."""
+        if len(self.board.rows) < 2:
             return None
-        text = more_studies(self.board)
-        return None if text in self.board.verdict else text[:1].upper() + text[1:] + "."
+        pair = self.board.pair(*(row.contestant for row in self.board.rows[:2]))
+        return {**dataclasses.asdict(pair), "separated": pair.separated, "studies": self.board.studies}
 
     def as_data(self) -> dict[str, Any]:
         return without_infinity(
@@ -147,7 +160,7 @@ class Summary:
                 "unfinished": self.unfinished,
                 "warning": self.warning,
                 "verdict": self.verdict,
-                "advice": self.advice,
+                "top_two": self._top_two(),
             }
         )
 
@@ -157,13 +170,17 @@ def summarize(results: Results) -> Summary:
     rules, rows = results.rules(), results.rows()
     calibration = results.calibration()
     workloads = {name: facts for name, facts in results.workloads().items() if not facts["problem"]}
-    contestants = tuple(results.contestants())
+    contestants = tuple(contestant.name for contestant in results.contestants())
     rows = [row for row in rows if row.workload in workloads]
-    times = {
-        clock: study_times(rows, clock, workloads, contestants, calibration)
-        for clock in ((SECONDS, STEPS, WALL) if rules.clock == "calibrated" else (STEPS, WALL))
-        if clock != SECONDS or calibration
+    clock = StepClock(rules, calibration, {name: about["facts"]["eval_every"] for name, about in workloads.items()})
+    forms: dict[str, Callable[[Row], float | None]] = {
+        SECONDS: lambda row: clock.seconds(row.workload, row.contestant, row.steps_to_target or math.inf),
+        STEPS: lambda row: row.steps_to_target,
+        WALL: lambda row: row.seconds_to_target,
     }
+    if rules.clock == STEPS_CLOCK or not calibration:
+        del forms[SECONDS]
+    times = {name: study_times(rows, time_of, workloads, contestants) for name, time_of in forms.items()}
     boards = {clock: leaderboard(table, tau_max=rules.tau_max) for clock, table in times.items()}
     statuses: dict[str, Counter[str]] = {name: Counter() for name in contestants}
     for row in rows:
@@ -188,34 +205,21 @@ def summarize(results: Results) -> Summary:
 
 def study_times(
     rows: Sequence[Row],
-    clock: str,
+    time_of: Callable[[Row], float | None],
     workloads: Mapping[str, Mapping[str, Any]],
     contestants: Sequence[str],
-    calibration: Mapping[tuple[str, str], Calibrated],
 ) -> StudyTimes:
-    """The fastest trial of every study that has ended."""
+    """The fastest trial of every study that has ended; ``time_of`` gives a trial's time to target, None for a miss."""
     cells: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
     unfinished = {(r.contestant, r.workload, r.study) for r in rows if r.status is None}
     for row in rows:
         if (row.contestant, row.workload, row.study) in unfinished:
             continue
         cell = cells[row.contestant, row.workload]
-        time = _time(row, clock, workloads[row.workload]["facts"]["eval_every"], calibration)
-        cell[row.study] = min(time, cell.get(row.study, math.inf))
+        time = time_of(row)
+        cell[row.study] = min(math.inf if time is None else time, cell.get(row.study, math.inf))
     variants = {name: HELD_OUT[name] for name in workloads if HELD_OUT.get(name) in workloads}
     return StudyTimes(tuple(contestants), tuple(n for n in workloads if n not in variants), variants, cells)
-
-
-def _time(row: Row, clock: str, every: int, calibration: Mapping[tuple[str, str], Calibrated]) -> float:
-    steps = row.steps_to_target
-    if steps is None:
-        return math.inf
-    if clock == STEPS:
-        return float(steps)
-    if clock == WALL:
-        return math.inf if row.seconds_to_target is None else row.seconds_to_target
-    cost = calibration[row.workload, row.contestant]
-    return steps * cost.step_seconds + math.ceil(steps / every) * cost.switch_seconds
 
 
 def _quality(
@@ -225,13 +229,15 @@ def _quality(
     for workload, about in workloads.items():
         direction = about["facts"]["direction"]
         best = min if direction == "lower" else max
-        finals: dict[str, dict[int, list[float]]] = {name: defaultdict(list) for name in contestants}
+        worst = math.inf if direction == "lower" else -math.inf
+        finals: dict[str, dict[int, float]] = {name: {} for name in contestants}
         for row in rows:
             if row.workload == workload and row.status is not None:
                 evaluations = results.evaluations(row.id)
                 value = evaluations[-1][1] if evaluations and evaluations[-1][0] == row.max_steps else None
-                finals[row.contestant][row.study] += [] if value is None else [value]
-        values = {name: tuple(best(v) for v in studies.values() if v) for name, studies in finals.items()}
+                studies = finals[row.contestant]
+                studies[row.study] = best(studies.get(row.study, worst), worst if value is None else value)
+        values = {name: tuple(studies.values()) for name, studies in finals.items()}
         found.append(Quality(workload, about["facts"]["metric"], direction, values))
     return tuple(found)
 

@@ -45,7 +45,7 @@ class Assignment:
     point: Mapping[str, Any]
     seed: int
     max_steps: int
-    schedule_steps: int
+    """Also the length that schedules count on."""
     stop_at_target: bool
     checkpoint: str | None
     recorded: int = 0
@@ -58,42 +58,42 @@ Events = Generator[dict[str, Any], str | None, None]
 def train(workload: Workload, task: Assignment) -> Events:
     """Yields ``evaluation`` events, at last one ``end`` event; replies come from ``send``."""
     model = workload.new_model(task.seed)
-    built = build(task.contestant, task.point, model, task.schedule_steps)
-    clock = Clock()
+    built = build(task.contestant, task.point, model, task.max_steps)
+    watch = Stopwatch()
     step = 0
     saved = _load(task.checkpoint)
     if saved is not None:
         model.load_state_dict(saved["model"])
         built.optimizer.load_state_dict(saved["optimizer"])
-        step, clock.training, clock.evaluation = saved["step"], saved["training"], saved["evaluation"]
+        step, watch.training, watch.evaluation = saved["step"], saved["training"], saved["evaluation"]
         last = saved["last"]
         # Stopped between saving and writing the row: the row is given once more.
         if last["step"] > task.recorded and (yield last) == STOP:
-            yield _end(CENSORED, step, clock)
+            yield _end(CENSORED, step, watch)
             return
         if (ending := _ending(workload, task, last, model)) is not None:
-            yield _end(ending, step, clock)
+            yield _end(ending, step, watch)
             return
     saver = Saver(task.checkpoint)
     due = _evaluation_steps(workload, task)
     while step < task.max_steps:
         until = next((s for s in due if s > step), task.max_steps)
-        clock.start()
+        watch.start()
         loss = _advance(workload, model, built, task.seed, step, until)
         built.to_evaluate()
-        clock.stop_training()
+        watch.stop_training()
         step = until
         value = workload.validate(model)
-        clock.stop_evaluation()
+        watch.stop_evaluation()
         built.to_train()
-        clock.stop_training()
+        watch.stop_training()
         event = {
             "event": "evaluation",
             "step": step,
             "value": value if math.isfinite(value) else None,
             "loss": loss if math.isfinite(loss) else None,
-            "training": clock.training,
-            "evaluation": clock.evaluation,
+            "training": watch.training,
+            "evaluation": watch.evaluation,
         }
         ending = _ending(workload, task, event, model)
         if ending is None:
@@ -101,9 +101,9 @@ def train(workload: Workload, task: Assignment) -> Events:
         if (yield event) == STOP and ending is None:
             ending = CENSORED
         if ending is not None:
-            yield _end(ending, step, clock)
+            yield _end(ending, step, watch)
             return
-    yield _end(ENDED if not task.stop_at_target else OVER_BUDGET, step, clock)
+    yield _end(ENDED if not task.stop_at_target else OVER_BUDGET, step, watch)
 
 
 def _advance(workload: Workload, model: torch.nn.Module, built: Built, seed: int, step: int, until: int) -> float:
@@ -135,11 +135,11 @@ def _ending(workload: Workload, task: Assignment, event: Mapping[str, Any], mode
     return None
 
 
-def _end(status: str, step: int, clock: Clock) -> dict[str, Any]:
-    return {"event": "end", "status": status, "step": step, "training": clock.training, "evaluation": clock.evaluation}
+def _end(status: str, step: int, watch: Stopwatch) -> dict[str, Any]:
+    return {"event": "end", "status": status, "step": step, "training": watch.training, "evaluation": watch.evaluation}
 
 
-class Clock:
+class Stopwatch:
     """Seconds of training and of evaluation, apart; both only grow, also over interruptions."""
 
     def __init__(self) -> None:

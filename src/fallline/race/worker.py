@@ -1,7 +1,7 @@
 """A process that runs trials, one after the other, on one pinned thread.
 
-``python -m fallline.race.worker SLOT`` reads requests and replies as lines of JSON on stdin and writes what happens
-to the descriptor that was stdout; whatever a user's workload prints goes to stderr.
+``python -m fallline.race.worker SLOT`` reads requests and replies as lines of JSON on stdin and writes what happens to
+stdout; whatever a user's workload prints goes to stderr.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import math
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
@@ -21,15 +23,17 @@ from fallline.race.contestants import Contestant
 
 def main() -> None:
     slot = int(sys.argv[1])
-    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    # The pipes are kept under other numbers: a workload that prints or reads must not meet them.
+    events, orders = os.fdopen(os.dup(1), "w", encoding="utf-8"), os.fdopen(os.dup(0), encoding="utf-8")
     os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     _die_with_parent()
     pin(slot)
-    for line in sys.stdin:
+    for line in orders:
         try:
-            for event in answer(json.loads(line), sys.stdin):
-                replies.write(json.dumps(event) + "\n")
-                replies.flush()
+            for event in answer(json.loads(line), orders):
+                events.write(json.dumps(event) + "\n")
+                events.flush()
         except BrokenPipeError:
             return  # nobody is listening any more
 
@@ -51,10 +55,6 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
-def contestant_from(data: Mapping[str, Any]) -> Contestant:
-    return Contestant(**data)
-
-
 def answer(request: Mapping[str, Any], replies: IO[str]) -> Iterator[dict[str, Any]]:
     """All events of a request; the last one's name is ``end`` or ``result``."""
     try:
@@ -67,8 +67,11 @@ def answer(request: Mapping[str, Any], replies: IO[str]) -> Iterator[dict[str, A
             found = calibrate(workload, request["arms"], seconds=request["seconds"], rounds=request["rounds"])
             yield {"event": "result", **found}
         else:
-            value = workload.validate(workload.new_model(request["seed"]))
-            yield {"event": "result", "value": value if value == value else None}
+            model = workload.new_model(request["seed"])
+            start = time.perf_counter()
+            value = workload.validate(model)
+            seconds = time.perf_counter() - start
+            yield {"event": "result", "value": value if math.isfinite(value) else None, "seconds": seconds}
     except Exception as error:
         yield failure(error)
 
@@ -77,7 +80,7 @@ def _trial(workload: Any, request: Mapping[str, Any], replies: IO[str]) -> Itera
     from fallline.race.training import Assignment, train
 
     data = request["task"]
-    task = Assignment(**{**data, "contestant": contestant_from(data["contestant"])})
+    task = Assignment(**{**data, "contestant": Contestant(**data["contestant"])})
     events = train(workload, task)
     event = next(events)
     while True:

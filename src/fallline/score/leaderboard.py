@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -103,7 +102,7 @@ def leaderboard(
     samples = bootstrap(table, tau_max=tau_max, resamples=RESAMPLES, seed=seed, compat=compat)
     # Equal scores are ordered by the speed on what both reached, then by name, never by the order of a folder.
     ranked = sorted(table.contestants, key=lambda name: (-scores[name], _mean_log(times, table, name), name))
-    pairs = compare_all(table)
+    pairs = compare_all(table, tau_max)
     runs = groups(ranked, pairs)
     faster = _speedups(medians[:, : len(table.workloads)], table, reference, budgets)
     rows = []
@@ -185,28 +184,20 @@ def verdict(board: Leaderboard) -> str:
     if len(alike) == len(board.rows) - 1 > 1:
         names = "any of the others"
     sentence = f"{first.contestant} leads, but cannot be told apart from {names} ({settings})"
-    return f"{sentence}; {more_studies(board)}."
+    return f"{sentence}; {_more_studies(board, first.contestant, alike[0])}."
 
 
-def more_studies(board: Leaderboard) -> str:
-    """What would separate the first two."""
-    first, second = board.rows[0].contestant, board.rows[1].contestant
+def _more_studies(board: Leaderboard, first: str, second: str) -> str:
+    """What would separate two contestants that are not."""
     pair = board.pair(first, second)
     needed = pair.studies_needed
     floor = fewest_studies(len(board.workloads), ALPHA / len(board.pairs))
-    if pair.separated:
-        return f"{first} and {second} are separated"
     if board.studies < floor:
         among = f" of {len(board.rows)}" if len(board.rows) > 2 else ""
         return f"no result of fewer than {floor} studies each could separate two contestants{among}"
     if needed is None:
         return f"no number of studies would separate {first} from {second}: their scores are equal"
     if needed <= board.studies:
-        return f"a few more studies may separate {first} from {second}: alone, without correction, p = {pair.p:.2g}"
+        return f"a few more studies may separate {first} from {second}: p = {pair.p_holm:.2g} after the correction"
     more = needed - board.studies
     return f"about {more} more {'study' if more == 1 else 'studies'} each would separate {first} from {second}"
-
-
-def closest_pairs(board: Leaderboard) -> list[Pair]:
-    """Neighbours of the ranking."""
-    return [board.pair(a.contestant, b.contestant) for a, b in itertools.pairwise(board.rows)]

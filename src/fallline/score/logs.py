@@ -12,6 +12,7 @@ import io
 import lzma
 import re
 import tarfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -22,6 +23,7 @@ from fallline.score.algoperf import TARGETS
 LOG = "eval_measurements.csv"
 _STUDY = re.compile(r"study_(\d+)")
 _TRIAL = re.compile(r"trial_(\d+)")
+UNREADABLE = (tarfile.TarError, lzma.LZMAError, zlib.error, OSError, EOFError)
 _FRAMEWORK = re.compile(r"(.+?)(?:_jax|_pytorch)?")
 
 
@@ -112,7 +114,7 @@ def _archive(archive: Path, problems: list[Problem]) -> Iterator[tuple[str, byte
     """Members one after the other, so that a compressed archive is read once, from front to back."""
     try:
         opened = tarfile.open(archive, "r|*")  # noqa: SIM115, closed below
-    except (tarfile.TarError, lzma.LZMAError, OSError, EOFError) as error:
+    except UNREADABLE as error:
         raise NoLogs(f"{archive}: not a folder and not a tar archive ({error})") from None
     with opened:
         try:
@@ -121,7 +123,7 @@ def _archive(archive: Path, problems: list[Problem]) -> Iterator[tuple[str, byte
                     content = opened.extractfile(member)
                     if content is not None:
                         yield member.name, content.read()
-        except (tarfile.TarError, lzma.LZMAError, OSError, EOFError) as error:
+        except UNREADABLE as error:
             problems.append(Problem("damaged", str(archive), f"the archive ends early: {error}"))
 
 

@@ -36,14 +36,19 @@ class Pair:
     p: float
     p_holm: float
     studies_needed: int | None
-    """Studies that would separate them with a chance of 95 %, were this the true difference; None if there is none."""
+    """Studies that would separate them with a chance of 95 %, were this the true difference; None if there is none.
+
+    Corrected for the number of pairs, as the verdict is.
+    """
 
     @property
     def separated(self) -> bool:
         return self.p_holm <= ALPHA
 
 
-def study_scores(table: StudyTimes, contestant: str, workload: str, fastest: Mapping[str, float]) -> np.ndarray:
+def study_scores(
+    table: StudyTimes, contestant: str, workload: str, fastest: Mapping[str, float], tau_max: float
+) -> np.ndarray:
     """A score for every study of a cell: what it would add, were its time the median."""
     scores = []
     for study, time in table.cell(contestant, workload).items():
@@ -51,8 +56,8 @@ def study_scores(table: StudyTimes, contestant: str, workload: str, fastest: Map
             if base == workload:
                 cell = table.cell(contestant, variant)
                 held = cell.get(study, float(np.median(list(cell.values()))) if cell else math.inf)
-                time = math.inf if held > TAU_MAX * fastest[variant] or math.isinf(held) else time
-        scores.append(max(0.0, (TAU_MAX - time / fastest[workload]) / (TAU_MAX - 1)) if math.isfinite(time) else 0.0)
+                time = math.inf if held > tau_max * fastest[variant] or math.isinf(held) else time
+        scores.append(max(0.0, (tau_max - time / fastest[workload]) / (tau_max - 1)) if math.isfinite(time) else 0.0)
     return np.array(scores)
 
 
@@ -140,19 +145,24 @@ def fewest_studies(workloads: int, alpha: float = ALPHA) -> int:
     return count
 
 
-def strata_of(table: StudyTimes, a: str, b: str, medians: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+def _strata(
+    table: StudyTimes, a: str, b: str, medians: np.ndarray, tau_max: float
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The scores of both on every workload that one of them, or somebody else, reached."""
     fastest = _fastest(table, a, b, medians)
     reachable = [w for w in table.workloads if math.isfinite(fastest[w])]
-    return [(study_scores(table, a, w, fastest), study_scores(table, b, w, fastest)) for w in reachable]
+    return [
+        (study_scores(table, a, w, fastest, tau_max), study_scores(table, b, w, fastest, tau_max)) for w in reachable
+    ]
 
 
-def compare_all(table: StudyTimes) -> list[Pair]:
+def compare_all(table: StudyTimes, tau_max: float = TAU_MAX) -> list[Pair]:
     """Every pair of contestants, corrected together."""
     medians = table.medians()
     pairs, tests = list(itertools.combinations(table.contestants, 2)), []
     for a, b in pairs:
-        strata = strata_of(table, a, b, medians)
-        tests.append((*exchange_test(strata), studies_needed(strata)))
+        strata = _strata(table, a, b, medians, tau_max)
+        tests.append((*exchange_test(strata), studies_needed(strata, ALPHA / len(pairs))))
     adjusted = holm([p for _, p, _ in tests])
     return [
         Pair(a, b, difference, p, corrected, needed)

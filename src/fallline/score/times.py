@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -27,8 +27,6 @@ class StudyTimes:
     """Held-out variant → its workload.  A contestant that fails a variant fails the workload."""
     cells: Mapping[tuple[str, str], Cell]
     """(contestant, workload or variant) → times; a missing cell is one that was never run."""
-    resolution: Mapping[tuple[str, str], float] = dataclasses.field(default_factory=dict)
-    """(contestant, workload) → seconds between evaluations: a time to target is known no better than that."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -47,10 +45,6 @@ class StudyTimes:
                 if times:
                     table[i, j] = np.median(times)
         return table
-
-    def only(self, contestants: Sequence[str]) -> StudyTimes:
-        """The same without the others: a score depends on who else is there."""
-        return dataclasses.replace(self, contestants=tuple(contestants))
 
 
 def index_reached(trial: Trial, target: Target) -> int | None:

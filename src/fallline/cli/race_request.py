@@ -1,0 +1,123 @@
+"""What the arguments of ``fallline race`` ask for: rules, workloads, contestants, and where results are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fallline.cli.exits import BadInput
+
+if TYPE_CHECKING:
+    from fallline.race.contestants import Contestant
+    from fallline.race.plan import Entry, Rules
+
+
+def read_rules(
+    workloads: list[str] | None,
+    ruleset: str | None,
+    trials: int | None,
+    studies: int | None,
+    seed: int,
+    self_factor: float,
+    clock: str,
+    early_stop: bool,
+) -> Rules:
+    from fallline.race.defaults import RULES
+    from fallline.race.plan import BUDGET, CLOCKS, RULESETS, STEPS_CLOCK, Rules
+
+    default = RULES if not workloads and ruleset is None else Rules()
+    chosen = ruleset or default.ruleset
+    if chosen not in RULESETS:
+        raise BadInput(f"--ruleset must be one of {', '.join(RULESETS)}, got {chosen!r}")
+    if clock not in CLOCKS:
+        raise BadInput(f"--clock must be {' or '.join(CLOCKS)}, got {clock!r}")
+    if chosen == BUDGET and clock == STEPS_CLOCK:
+        raise BadInput("--clock steps: an equal budget of time needs seconds; leave --clock away")
+    return Rules(
+        ruleset=chosen,
+        trials=trials or (1 if chosen == BUDGET else default.trials),
+        studies=studies or default.studies,
+        seed=seed,
+        self_factor=self_factor,
+        clock=clock,
+        early_stop=early_stop,
+    )
+
+
+def read_entries(names: list[str], target: float | None, max_steps: int | None, held_out: bool) -> list[Entry]:
+    from fallline.race.plan import Entry
+    from fallline.workloads import ALGOPERF, HELD_OUT, load
+
+    wanted = [name for given in names for name in (ALGOPERF if given == "algoperf" else (given,))]
+    if held_out:
+        wanted += [variant for variant, base in HELD_OUT.items() if base in wanted]
+    if target is not None and len(wanted) > 1:
+        raise BadInput("--target: is for one workload; race them one by one")
+    changes: dict[str, Any] = {} if target is None else {"target": target}
+    changes |= {} if max_steps is None else {"max_steps": max_steps}
+    made = []
+    for name in wanted:
+        spec = _absolute(name)
+        try:
+            made.append(Entry(spec, load(spec).replace(**changes), changes))
+        except ValueError as error:
+            raise BadInput(f"{name}: {error}") from None
+    doubled = [entry.name for entry in made if sum(other.name == entry.name for other in made) > 1]
+    if doubled:
+        raise BadInput(f"two workloads are called {doubled[0]!r}; give one of them another name")
+    return made
+
+
+def _absolute(name: str) -> str:
+    """Workers may run elsewhere, so a file is named from the root."""
+    head, separator, function = name.rpartition(":")
+    path, function = (head, f":{function}") if separator and head.endswith(".py") else (name, "")
+    return f"{Path(path).expanduser().resolve()}{function}" if path.endswith(".py") else name
+
+
+def read_contestants(names: list[str], toml: str | None) -> list[Contestant]:
+    from fallline.race.contestants import BadContestant, check, from_toml, named
+    from fallline.race.defaults import contestants
+
+    try:
+        made = [named(name) for given in names for name in given.split(",")]
+        made += from_toml(Path(toml)) if toml else []
+        made = made or contestants()
+        for contestant in made:
+            check(contestant)
+    except BadContestant as error:
+        raise BadInput(str(error)) from None
+    doubled = [c.name for c in made if sum(other.name == c.name for other in made) > 1]
+    if doubled:
+        raise BadInput(f"{doubled[0]} is entered twice; give one another label, for instance twin={doubled[0]}")
+    return made
+
+
+def default_results(entries: list[Entry]) -> Path:
+    name = entries[0].name if len(entries) == 1 else f"{len(entries)}-workloads"
+    return Path(f"race-{name}.sqlite")
+
+
+def remove_if_ended(path: Path) -> None:
+    """What ``--anew`` does: an unfinished race goes on, a finished one makes room."""
+    if not path.exists():
+        return
+    from fallline.race.results import Results
+
+    with Results(path) as store:
+        rows = store.rows()
+        if not rows or any(row.status is None for row in rows):
+            return
+        # SQLite keeps two more files beside a database that is open.
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def results_of(workloads: list[str]) -> Path:
+    """The file that a race on these workloads writes by default; without workloads, the only one in this folder."""
+    if workloads:
+        return default_results(read_entries(workloads, None, None, held_out=False))
+    found = sorted(Path().glob("race-*.sqlite"))
+    if len(found) == 1:
+        return found[0]
+    raise BadInput(f"--results: name the results file; here are {', '.join(map(str, found)) or 'none'}")

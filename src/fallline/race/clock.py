@@ -1,0 +1,43 @@
+"""From steps to seconds: what so many steps of a contestant take on the calibrated clock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from fallline.race.plan import STEPS_CLOCK, Rules
+from fallline.race.results import Calibrated
+
+
+class StepClock:
+    """Seconds of steps, switches to averaged weights included; the number of steps where steps are the clock."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        calibration: Mapping[tuple[str, str], Calibrated],
+        eval_every: Mapping[str, int],
+    ):
+        self._steps_alone = rules.clock == STEPS_CLOCK
+        self._costs = calibration
+        self._every = eval_every
+
+    def knows(self, workload: str, contestant: str) -> bool:
+        return self._steps_alone or (workload, contestant) in self._costs
+
+    def seconds(self, workload: str, contestant: str, steps: float) -> float:
+        """∞ for ∞ steps, and where steps could not be measured."""
+        if self._steps_alone or math.isinf(steps):
+            return float(steps)
+        cost = self._costs.get((workload, contestant))
+        if cost is None:
+            return math.inf
+        return steps * cost.step_seconds + math.ceil(steps / self._every[workload]) * cost.switch_seconds
+
+    def steps_within(self, workload: str, contestant: str, seconds: float) -> int:
+        """The most steps that fit into so many seconds; at least one."""
+        allowed = seconds * (1 + 1e-9)
+        steps = math.floor(allowed / self._costs[workload, contestant].step_seconds)
+        while steps > 1 and self.seconds(workload, contestant, steps) > allowed:
+            steps -= 1  # switches take time too
+        return max(1, steps)
