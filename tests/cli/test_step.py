@@ -39,7 +39,8 @@ def test_json_is_alone_on_stdout(fallline: Command, out: str) -> None:
     found = json.loads(ended.out)
     row = found["tables"][0]["rows"][0]
     assert row["arms"]["fused"]["samples"] == 8 and row["arms"]["fused"]["fraction_of_limit"] > 0
-    assert found["machine"]["pinning"]["processors"] and found["machine"]["caches"] is not None
+    (machine,) = found["machines"]
+    assert machine["pinning"]["processors"] and machine["caches"] is not None
     with sqlite3.connect(out) as database:
         assert database.execute("select count(*) from cell where key = ?", (row["record"]["key"],)).fetchone() == (1,)
     csv = fallline("step", *QUICK, "--impl", "eager,fused", "--out", out, "--csv", "--show").out.splitlines()

@@ -117,7 +117,7 @@ def test_ten_percent_need_pairs_where_the_machine_drifts() -> None:
         made = times(draw, 2, 0.06, 0.10)
         found["pairs"] += called_different(measured(made), 1)
         found["thin"] += called_different_unpaired(measured_thinly(made, 1), 1)
-    assert found["pairs"] >= 0.95 * (REPEATS // 3) and found["thin"] < 0.75 * (REPEATS // 3), found
+    assert found["pairs"] >= 0.95 * (REPEATS // 3) and found["thin"] < 0.9 * found["pairs"], found
 
 
 def test_tables_of_identical_arms_have_a_false_verdict_in_no_more_than_alpha() -> None:

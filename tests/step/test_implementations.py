@@ -12,7 +12,7 @@ from fallline.step.implementations import Missing, build, hyperparameters, named
 from fallline.step.launches import count_launches
 from fallline.step.plan import arms_of, grid
 from fallline.step.results import ArmRecord
-from fallline.step.run import build_arms, tensors
+from fallline.step.arms import build_arms, tensors
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SHAPES = [(7,), (33, 5), (1000,)]

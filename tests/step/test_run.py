@@ -32,19 +32,19 @@ from fallline.step.results import Results
 from fallline.step.run import Limits, measure, measure_all
 from fallline.step.temporaries import step_temporaries
 
-FAST = Limits(steps=2, sample_seconds=0.0)
-
 
 def small_plan(names: list[str] | None = None) -> Plan:
     arms = arms_of("adam", names or ["eager", "fused"], {}, "float32")
-    return Plan("own", tuple(expand(grid([1, 2], [64, 256], arms), Conditions(threads=(1,), flush=False), "adam")))
+    return Plan(
+        "own", tuple(expand(grid([1, 2], [64, 256], arms), Conditions(threads=(1,), flush=False, steps=2), "adam"))
+    )
 
 
 def test_every_sample_is_in_the_file_before_anything_is_shown(tmp_path: Path) -> None:
     plan = small_plan()
     with Results(tmp_path / "r.sqlite") as results:
         results.begin({})
-        measure_all(plan, results, FAST, lambda *_: None)
+        measure_all(plan, results, Limits(), lambda *_: None)
         found = results.load(plan.cells)
         assert results.done(plan.cells) == {cell.key for cell in plan.cells}
     assert [record.cell for record in found] == list(plan.cells)
@@ -59,7 +59,7 @@ def test_nothing_is_measured_twice(tmp_path: Path) -> None:
     with Results(tmp_path / "r.sqlite") as results:
         results.begin({})
         for _ in range(2):
-            measure_all(plan, results, FAST, lambda cell, record: measured.append(cell.label) if record else None)
+            measure_all(plan, results, Limits(), lambda cell, record: measured.append(cell.label) if record else None)
     assert sorted(measured) == sorted(cell.label for cell in plan.cells)
 
 
@@ -147,13 +147,13 @@ def test_a_stumble_does_not_put_the_fastest_arm_far_behind(monkeypatch: pytest.M
 def test_bad_values_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Second moments drawn as normal numbers, as in the published script, give NaN at the first step."""
     (cell,) = grid([1], [64], arms_of("adam", ["eager", "fused"], {}, "float32"))
-    from fallline.step import run
+    from fallline.step import arms
 
     def poisoned(optimizer: object, params: list[torch.nn.Parameter], *rest: object) -> None:
         optimizer.state[params[0]]["exp_avg_sq"].fill_(-1.0)  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(run, "share_states", poisoned)
-    record = measure(cell, FAST, 1)
+    monkeypatch.setattr(arms, "share_states", poisoned)
+    record = measure(cell, Limits(), 1)
     assert "mean of squares" in record.facts["wrong"]
     assert not any(arm.seconds for arm in record.arms.values())
 

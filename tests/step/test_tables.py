@@ -106,7 +106,7 @@ def test_claims_about_adan_are_answered_with_numbers() -> None:
 
 
 def test_heads_are_noted_as_an_axis_without_work() -> None:
-    assert any("heads does not change the work" in note for note in adan_tables.notes(adan_result(), memory()))
+    assert any("heads does not change the work" in note for note in adan_tables.notes(memory()))
 
 
 def test_published_table_beside_ours(tmp_path: Path) -> None:

@@ -24,16 +24,16 @@ PIPED_WIDTH = 10_000
 """Columns of text that goes to a file or a pipe: lines there are not broken, for grep."""
 
 
-def check_out(out: Path | None) -> None:
+def check_out(out: Path | None, option: str = "--out") -> None:
     """Refuses a file that cannot be written, before any work is done for it."""
     if out is None:
         return
     if out.is_dir():
-        raise BadInput(f"--out {out}: this is a directory; name a file")
+        raise BadInput(f"{option} {out}: this is a directory; name a file")
     if not out.parent.is_dir():
-        raise BadInput(f"--out {out}: there is no directory {out.parent}; make it first")
+        raise BadInput(f"{option} {out}: there is no directory {out.parent}; make it first")
     if not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise BadInput(f"--out {out}: not writable; name another file")
+        raise BadInput(f"{option} {out}: not writable; name another file")
 
 
 def emit(data: Any, show: Callable[[Console], None], *, as_json: bool, out: Path | None) -> None:
@@ -50,6 +50,11 @@ def emit(data: Any, show: Callable[[Console], None], *, as_json: bool, out: Path
     if out is not None:
         out.write_text(text, encoding="utf-8")
         return
+    write(text)
+
+
+def write(text: str) -> None:
+    """To stdout, as far as somebody reads it."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()

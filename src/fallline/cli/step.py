@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fallline.cli.exits import BadInput
 from fallline.cli.output import Json
+from fallline.cli.step_progress import Progress
 
 if TYPE_CHECKING:
-    from fallline.step.plan import Cell, Plan
-    from fallline.step.results import CellRecord, Results
+    from fallline.step.plan import Plan
+    from fallline.step.results import Results
     from fallline.step.run import Limits
 
 DEFAULT_OUT = Path("fallline-step.sqlite")
@@ -90,16 +90,16 @@ def step(
         raise BadInput("--json, --csv and --md exclude each other; choose one")
     request = Request(
         optimizer, impl, tensors, sizes, model, preset, dtype, state_dtype, amsgrad, tuple(option or ()), threads,
-        flush, up_to,
+        flush, steps, pin, up_to,
     )  # fmt: skip
     plan = plan_of(request, sys.argv[1:])
     chosen = Format("json" if as_json else "csv" if csv else "md" if markdown else "text", quiet, against, figure)
-    chosen.check()
+    chosen.check(plan)
     from fallline.measure.store import StoreError
     from fallline.step.results import Results
     from fallline.step.run import Limits
 
-    limits = Limits(seconds=seconds, steps=steps, seed=seed, pin=pin)
+    limits = Limits(seconds=seconds, seed=seed)
     try:
         with Results(out, writable=not show) as results:
             if not show:
@@ -127,63 +127,9 @@ def _measure(plan: Plan, results: Results, limits: Limits, fresh: bool, quiet: b
     if done and not quiet:
         there = f"{len(done)} of {len(plan.cells)} cells are in {results.store.path}"
         typer.echo(f"{there}; --fresh measures them again", err=True)
-    with Progress(plan, left, quiet) as progress:
+    with Progress(left, quiet) as progress:
         measure_all(plan, results, limits, progress.tell)
     if plan.name == "adan-gpt2":
         from fallline.step.memory_table import measure_memory
 
         measure_memory(results, memory_seconds, limits.seed, lambda text: None if quiet else typer.echo(text, err=True))
-
-
-class Progress:
-    """A bar with the time left on a terminal, a line per cell elsewhere; all of it on stderr."""
-
-    def __init__(self, plan: Plan, left: list[Cell], quiet: bool):
-        self.plan, self.left, self.quiet = plan, list(left), quiet
-        self.total = len(left)
-        self.finished: list[tuple[Cell, float]] = []
-        self.started = 0.0
-        self._bar: Any = None
-
-    def __enter__(self) -> Progress:
-        if not self.quiet and self.left and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-            from rich.progress import Progress as Bar
-
-            columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
-            self._bar.start()
-            self._task = self._bar.add_task("", total=self.total)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def tell(self, cell: Cell, record: CellRecord | None) -> None:
-        now = time.perf_counter()
-        if record is None:
-            self.started = now
-            if self._bar is not None:
-                self._bar.update(self._task, description=f"{cell.label}{self._time_left()}")
-            return
-        self.finished.append((cell, now - self.started))
-        self.left.remove(cell)
-        if self._bar is not None:
-            self._bar.advance(self._task)
-        elif not self.quiet:
-            flushed = ", flushed" if cell.flush else ""
-            rounds = f"{record.facts.get('rounds', 0)} rounds, {record.facts.get('stopped') or record.facts['wrong']}"
-            typer.echo(
-                f"[{self.total - len(self.left)}/{self.total}] {cell.label}{flushed}: {rounds}{self._time_left()}",
-                err=True,
-            )
-
-    def _time_left(self) -> str:
-        from fallline.step.run import seconds_left
-
-        left = seconds_left(self.finished, self.left)
-        if left is None or not self.left:
-            return ""
-        return f"; about {left / 60:.0f} min left" if left > 90 else f"; about {left:.0f} s left"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,15 @@ if TYPE_CHECKING:
     from fallline.step.plan import Arm, Conditions, Plan
 
 PRESETS = ("adam-grid", "adan-gpt2")
+SHAPE_OPTIONS = ("--model", "--optimizer", "--tensors", "--sizes", "--amsgrad", "--no-amsgrad", "--option")
+FIXED = {
+    "adam-grid": (*SHAPE_OPTIONS, "--up-to"),
+    "adan-gpt2": (*SHAPE_OPTIONS, "--impl", "--state-dtype"),
+}
+"""What a preset decides itself."""
 DTYPES = ("float32", "bfloat16", "float16")
+MOST_TENSORS = 100_000
+"""More than any model has; a list of them takes memory itself."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +41,8 @@ class Request:
     option: tuple[str, ...]
     threads: str | None
     flush: bool | None
+    steps: int | None
+    pin: bool
     up_to: float
 
 
@@ -45,29 +56,38 @@ def implementations_listed() -> str:
 def plan_of(request: Request, given: Sequence[str] = ()) -> Plan:
     """The plan, or :class:`BadInput` that names the option."""
     from fallline.measure import machine
+    from fallline.optim.options import STATE_DTYPES
     from fallline.step.plan import Conditions
-    from fallline.step.presets import adam_grid, adan_gpt2
+    from fallline.step.presets import GRID_IMPLEMENTATIONS, adam_grid, adan_gpt2
 
     if request.dtype not in DTYPES:
         raise BadInput(f"--dtype {request.dtype}: must be one of {', '.join(DTYPES)}")
+    if request.state_dtype not in STATE_DTYPES:
+        raise BadInput(f"--state-dtype {request.state_dtype}: must be one of {', '.join(STATE_DTYPES)}")
     threads = _numbers("--threads", request.threads) if request.threads else (machine.cores(),)
-    conditions = Conditions(request.dtype, threads, request.flush)
+    conditions = Conditions(request.dtype, threads, request.flush, request.steps, request.pin)
     if request.preset is None:
+        if _given("--up-to", given):
+            raise BadInput("--up-to: belongs to --preset adan-gpt2; leave it out or name the preset")
+        if request.model is not None and (_given("--tensors", given) or _given("--sizes", given)):
+            raise BadInput("--tensors and --sizes: the shapes are those of --model; leave one of the two out")
         return _own(request, conditions)
     if request.preset not in PRESETS:
         raise BadInput(f"--preset {request.preset}: must be one of {', '.join(PRESETS)}")
-    fixed = {"--model", "--optimizer", "--tensors", "--sizes", "--amsgrad", "--no-amsgrad", "--option"}
-    for name in fixed:
-        if any(argument == name or argument.startswith(name + "=") for argument in given):
+    for name in FIXED[request.preset]:
+        if _given(name, given):
             raise BadInput(f"{name}: fixed by --preset {request.preset}; leave one of the two out")
     if request.preset == "adan-gpt2":
-        if request.up_to <= 0:
-            raise BadInput(f"--up-to {request.up_to:g}: must be > 0")
+        if not 0 < request.up_to < math.inf:
+            raise BadInput(f"--up-to {request.up_to:g}: must be a number > 0")
         return adan_gpt2(conditions, round(request.up_to * 1e6))
-    if any(argument == "--impl" or argument.startswith("--impl=") for argument in given):
-        names = _implementations(request.impl)
-        return adam_grid(conditions, names, request.state_dtype)
-    return adam_grid(conditions, state_dtype=request.state_dtype)
+    names = _implementations(request.impl) if _given("--impl", given) else GRID_IMPLEMENTATIONS
+    return adam_grid(conditions, names, request.state_dtype)
+
+
+def _given(option: str, arguments: Sequence[str]) -> bool:
+    """Whether it stands on the command line: a default does not contradict a preset."""
+    return any(argument == option or argument.startswith(option + "=") for argument in arguments)
 
 
 def _own(request: Request, conditions: Conditions) -> Plan:
@@ -77,7 +97,10 @@ def _own(request: Request, conditions: Conditions) -> Plan:
     arms = _arms(request)
     title = _title(request)
     if request.model is None:
-        rows = grid(_numbers("--tensors", request.tensors), _numbers("--sizes", request.sizes), arms)
+        tensors, sizes = _numbers("--tensors", request.tensors), _numbers("--sizes", request.sizes)
+        if tensors[-1] > MOST_TENSORS:
+            raise BadInput(f"--tensors {tensors[-1]}: must be at most {MOST_TENSORS:,}")
+        rows = grid(tensors, sizes, arms)
     else:
         try:
             rows = [Cell(request.model, model_shapes(request.model), arms, "")]
@@ -87,13 +110,10 @@ def _own(request: Request, conditions: Conditions) -> Plan:
 
 
 def _arms(request: Request) -> tuple[Arm, ...]:
-    from fallline.optim.options import STATE_DTYPES
     from fallline.optim.registry import find
     from fallline.step.implementations import hyperparameters
     from fallline.step.plan import arms_of
 
-    if request.state_dtype not in STATE_DTYPES:
-        raise BadInput(f"--state-dtype {request.state_dtype}: must be one of {', '.join(STATE_DTYPES)}")
     try:
         name = find(request.optimizer).name
     except ValueError as error:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fallline.cli.exits import BadInput
-from fallline.cli.output import check_out, emit
+from fallline.cli.output import check_out, emit, write
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,18 +29,29 @@ class Format:
     against: str | None
     figure: Path | None
 
-    def check(self) -> None:
+    def check(self, plan: Plan) -> None:
         """Refuses what could not be shown at the end, before anything is measured."""
         if self.figure is not None:
-            check_out(self.figure)
-            if self.figure.suffix not in (".png", ".svg"):
-                raise BadInput(f"--figure {self.figure}: must end in .png or .svg")
-            try:
-                import matplotlib  # noqa: F401
-            except ImportError as error:
-                raise BadInput("--figure: needs matplotlib; pip install 'fallline[bench]'") from error
-        if self.against is not None and self.against not in BUILT_IN:
-            self.grid()
+            self._check_figure(plan)
+        if self.against == "adan-gpt2" and plan.name != "adan-gpt2":
+            raise BadInput("--against adan-gpt2: compares with --preset adan-gpt2 only; name that preset")
+        grid = self.grid()
+        if grid is not None and not any((cell.tensors, cell.size) in grid for cell in plan.cells):
+            raise BadInput(
+                f"--against {self.against}: has none of the numbers and sizes of tensors that this command measures"
+            )
+
+    def _check_figure(self, plan: Plan) -> None:
+        check_out(self.figure, "--figure")
+        assert self.figure is not None
+        if self.figure.suffix not in (".png", ".svg"):
+            raise BadInput(f"--figure {self.figure}: must end in .png or .svg")
+        if len(plan.cells) < 2 or any(cell.size is None for cell in plan.cells):
+            raise BadInput(f"--figure {self.figure}: there is no grid to draw; give several --tensors or --sizes")
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError as error:
+            raise BadInput("--figure: needs matplotlib; pip install 'fallline[bench]'") from error
 
     def grid(self) -> Grid | None:
         """The published grid to compare with."""
@@ -70,17 +80,20 @@ class Report:
         if not records:
             raise BadInput(f"{results.store.path}: holds nothing of what this command measures; leave --show out")
         self.plan, self.chosen, self.path = plan, chosen, results.store.path
-        self.machine = results.machine()
+        self.machines = results.machines(records)
         self.data = data_id(records)
         self.tables = analyse(plan, records)
         self.memory = results.memory() if plan.name == "adan-gpt2" else {}
         compiles = [arm.label for arm in plan.cells[0].arms if named(arm.implementation).compiles]
         self.compiling = words.compile_times(self.tables, compiles)
         self.recommendations = words.recommendations(self.tables)
-        self.wins = {table.title: words.who_wins(table) for table in self.tables if table.decided}
+        parts = [part for table in self.tables for part in table.parts().values()]
+        self.wins = [(part.title, words.who_wins(part)) for part in parts if part.decided]
+        self.told_apart = [line for part in parts for line in words.told_apart(part)]
         self.regions = self._regions()
         self.claims = self._claims()
-        self.notes = self._notes()
+        self.shown, percentages = self._shown()
+        self.notes = [*self._notes(), *percentages]
 
     def _regions(self) -> list[str]:
         from fallline.step.words import good_and_poor
@@ -99,6 +112,8 @@ class Report:
         return []
 
     def _notes(self) -> list[str]:
+        from fallline.step import adan_tables
+
         found = list(self.plan.notes)
         for table in self.tables:
             for row in table.rows:
@@ -111,22 +126,31 @@ class Report:
                 found += [f"{row.cell.label}, set aside: {text}" for text in row.wrong]
             if table.missing:
                 found.append(f"{table.title}: not measured yet: {', '.join(table.missing)}")
+        if self.plan.name == "adan-gpt2":
+            found += adan_tables.notes(self.memory)
         return list(dict.fromkeys(_merged(found)))
 
     def sentence(self) -> str:
         """The last line: what to do, and from which data that follows."""
-        first = next(iter(self.wins.values()), "nothing could be compared.")
+        from fallline.step.claims import adan_costs
+
+        first = self.wins[0][1] if self.wins else "nothing could be compared."
+        if self.plan.name == "adan-gpt2":
+            first = adan_costs(self.tables[0], self.memory) or first
         return f"{first} (data {self.data} in {self.path})"
 
     def as_json(self) -> dict[str, Any]:
         from fallline.step.tables import as_data
 
+        words = [{"table": title, "text": text} for title, text in self.wins]
         return {
             "preset": self.plan.name,
             "data": self.data,
             "file": str(self.path),
-            "machine": self.machine,
-            "tables": [{**as_data(table), "words": self.wins.get(table.title)} for table in self.tables],
+            "machines": self.machines,
+            "tables": [as_data(table) for table in self.tables],
+            "winners": words,
+            "told_apart": self.told_apart,
             "compiling": self.compiling,
             "recommendations": self.recommendations,
             "regions": self.regions,
@@ -140,45 +164,42 @@ class Report:
 
     def show(self, console: Console) -> None:
         if not self.chosen.quiet:
-            self._show_tables(console)
-        for line in (*self.compiling, *self.regions, *self.claims):
-            if not self.chosen.quiet:
-                console.print(line)
-        if not self.chosen.quiet:
-            for note in self.notes:
-                console.print(f"note: {note}", style="dim")
-            console.print(circumstances(self.machine), style="dim")
-            console.print()
-        for line in self.recommendations:
+            self._show_all(console)
+        for line in (*self.recommendations, self.sentence()):
             console.print(line)
-        console.print(self.sentence())
 
-    def _show_tables(self, console: Console) -> None:
+    def _show_all(self, console: Console) -> None:
         from fallline.step import heatmap
 
-        for table in self.all_tables():
+        for table in self.shown:
             table.show(console)
         for result in self.tables:
             if heatmap.is_grid(result):
                 heatmap.show(console, result)
-        for title, text in self.wins.items():
-            console.print(f"{title}: {text}")
+        for line in self._lines():
+            console.print(line)
+        for note in (*(f"note: {note}" for note in self.notes), circumstances(self.machines)):
+            console.print(note, style="dim")
+        console.print()
 
-    def all_tables(self, exact: bool = False) -> list[Any]:
+    def _lines(self) -> list[str]:
+        won = [f"{title}: {text}" for title, text in self.wins]
+        return [*won, *self.told_apart, *self.compiling, *self.regions, *self.claims]
+
+    def _shown(self) -> tuple[list[Any], list[str]]:
+        """The tables, and percentages among them that do not follow from their cells."""
         from fallline.step import adan_tables, tables
 
-        if self.plan.name == "adan-gpt2":
-            first, wrong = adan_tables.time_table(self.tables[0])
-            self.notes = list(dict.fromkeys([*self.notes, *wrong, *adan_tables.notes(self.tables[0], self.memory)]))
-            found = [
-                first,
-                adan_tables.memory_table(self.memory),
-                adan_tables.starts_table(self.tables[0], self.memory),
-            ]
-            found += [tables.speeds(table) for table in self.tables]
-        else:
-            found = [made(table) for table in self.tables for made in (lambda t: tables.times(t, exact), tables.speeds)]
-        return found + self._against()
+        exact = self.chosen.kind == "md"
+        if self.plan.name != "adan-gpt2":
+            pairs = [(tables.times(table, exact), tables.speeds(table)) for table in self.tables]
+            return [*(one for pair in pairs for one in pair), *self._against()], []
+        timed = [adan_tables.time_table(table) for table in self.tables]
+        found = [table for table, _ in timed]
+        found.append(adan_tables.memory_table(self.memory))
+        found += [adan_tables.starts_table(table, self.memory) for table in self.tables]
+        found += [tables.speeds(table) for table in self.tables]
+        return [*found, *self._against()], [text for _, wrong in timed for text in wrong]
 
     def _against(self) -> list[Any]:
         if self.chosen.against is None:
@@ -187,9 +208,8 @@ class Report:
         return [_beside_grid(self.tables[0], grid)] if grid is not None else [_beside_adan(self.tables[0])]
 
     def markdown(self) -> str:
-        parts = [table.markdown() for table in self.all_tables(exact=True)]
-        lines = [*self.wins.values(), *self.compiling, *self.regions, *self.claims, *self.notes]
-        lines += [circumstances(self.machine), *self.recommendations, self.sentence()]
+        parts = [table.markdown() for table in self.shown]
+        lines = [*self._lines(), *self.notes, circumstances(self.machines), *self.recommendations, self.sentence()]
         return "\n".join(parts) + "\n" + "\n".join(f"- {line}" for line in lines) + "\n"
 
 
@@ -198,36 +218,35 @@ def present(plan: Plan, results: Results, chosen: Format) -> None:
     if chosen.figure is not None:
         from fallline.step import heatmap
 
-        if not any(map(heatmap.is_grid, report.tables)):
-            raise BadInput(f"--figure {chosen.figure}: there is no grid to draw; give several --tensors or --sizes")
         heatmap.save(report.tables, chosen.figure, report.data)
-    if chosen.kind in ("csv", "md"):
+    if chosen.kind == "csv":
         from fallline.step.tables import as_csv
 
-        text = as_csv(report.tables) if chosen.kind == "csv" else report.markdown()
-        try:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return
-    emit(report.as_json() if chosen.kind == "json" else None, report.show, as_json=chosen.kind == "json", out=None)
+        write(as_csv(report.tables))
+    elif chosen.kind == "md":
+        write(report.markdown())
+    else:
+        as_json = chosen.kind == "json"
+        emit(report.as_json() if as_json else None, report.show, as_json=as_json, out=None)
 
 
-def circumstances(machine: dict[str, Any]) -> str:
-    """What the numbers were taken on, in one line."""
-    versions = machine.get("versions", {})
-    caches = ", ".join(f"{level} {size}" for level, size in machine.get("caches", {}).items())
-    load = machine.get("load_average")
+def circumstances(machines: Sequence[Mapping[str, Any]]) -> str:
+    """What the numbers were taken on, in one line; one file holds one machine, and maybe several runs."""
+    last = machines[-1]
+    versions = last.get("versions", {})
+    caches = ", ".join(f"{level} {size}" for level, size in last.get("caches", {}).items())
+    commits = dict.fromkeys(str(one.get("commit") or "installed") for one in machines)
+    loads = dict.fromkeys(f"{one['load_average']:.2f}" for one in machines if one.get("load_average") is not None)
     parts = [
-        str(machine.get("cpu")),
-        f"{machine.get('cores')} cores",
+        str(last.get("cpu")),
+        f"{last.get('cores')} cores",
         caches,
-        f"{machine.get('memory_gib') or 0:.0f} GiB",
-        f"{machine.get('instruction_set')}",
+        f"{last.get('memory_gib') or 0:.0f} GiB",
+        f"{last.get('instruction_set')}",
         f"torch {versions.get('torch')}",
-        f"fallline {versions.get('fallline')} ({machine.get('commit') or 'installed'})",
-        f"load at the start {load:.2f}" if load is not None else "",
+        f"fallline {versions.get('fallline')} ({'; '.join(commits)})",
+        f"{len(machines)} runs" if len(machines) > 1 else "",
+        f"load at the start {', '.join(loads)}" if loads else "",
     ]
     return ", ".join(part for part in parts if part)
 
@@ -266,15 +285,26 @@ def _beside_grid(table: TableResult, grid: Grid) -> Any:
 
 def _beside_adan(table: TableResult) -> Any:
     from fallline.step.adan_tables import time_table
+    from fallline.step.presets import ADAM, ADAM_FUSED, FUSED
     from fallline.step.published import ADAN_GPT2
     from fallline.step.tables import Table
 
-    mine = {tuple(row[:3]): row for row in time_table(table)[0].rows}
+    made = time_table(table)[0]
+    mine = {tuple(row[:3]): row for row in made.rows}
+    shares = [f"{FUSED} / {base} %" for base in (ADAM, ADAM_FUSED)]
     rows = []
     for row in ADAN_GPT2:
         key = (str(row.heads), str(row.layers), str(row.width))
         true = 100 * float(row.adan_ms) / float(row.adam_ms)
-        rows.append([*key, str(row.millions), row.printed_percent, f"{true:.1f}", *mine[key][-3:-1]])
+        rows.append(
+            [
+                *key,
+                str(row.millions),
+                row.printed_percent,
+                f"{true:.1f}",
+                *(mine[key][made.header.index(name)] for name in shares),
+            ]
+        )
     header = [
         "heads",
         "layers",

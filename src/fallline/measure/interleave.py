@@ -203,7 +203,7 @@ def until_decided(names: Sequence[str], *, seconds: float, family: int = 1, look
         now, done = time.perf_counter(), _rounds(found)
         if not start:
             start.append(now)
-        if done in looks and len(names) > 1:
+        if done in looks:
             compared = [name for name in names if len(found[name]) > math.ceil(done / RARELY)]
             verdict = _decided(found, compared, len(looks), family)
             if verdict:
@@ -215,12 +215,27 @@ def until_decided(names: Sequence[str], *, seconds: float, family: int = 1, look
     return enough
 
 
+def until_all(rules: Sequence[Rule]) -> Rule:
+    """Until each of them has spoken once."""
+    said: dict[int, str] = {}
+
+    def enough(found: Mapping[str, list[float]]) -> str | None:
+        for index, rule in enumerate(rules):
+            if index not in said and (why := rule(found)) is not None:
+                said[index] = why
+        return "; ".join(dict.fromkeys(said.values())) if len(said) == len(rules) else None
+
+    return enough
+
+
 def for_rounds(count: int) -> Rule:
     """Exactly so many."""
     return lambda found: f"after {count} rounds, as asked" if _rounds(found) >= count else None
 
 
 def _decided(found: Mapping[str, list[float]], names: Sequence[str], looks: int, family: int) -> str | None:
+    if len(names) < 2:
+        return "decided"
     fastest = min(names, key=lambda name: statistics.median(found[name]))
     same = False
     for other in names:

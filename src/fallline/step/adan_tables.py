@@ -9,13 +9,12 @@ from typing import Any
 from fallline.measure import gates
 from fallline.step.analyse import CellResult, TableResult
 from fallline.step.gpt2 import Gpt2
-from fallline.step.presets import ADAM, ADAM_FUSED, CONFIGURATIONS
+from fallline.step.presets import ADAM, ADAM_FUSED, CONFIGURATIONS, FUSED
 from fallline.step.tables import Table, milliseconds
 
 MIB = 2**20
 MODELLED = "~"
 """Stands before a number that was not measured."""
-FUSED = "fused multi"
 STEPS = 200
 PLACE = ("heads", "layers", "width", "M parameters")
 
@@ -37,11 +36,11 @@ def time_table(table: TableResult) -> tuple[Table, list[str]]:
         for base, share in zip((ADAM, ADAM_FUSED), shares, strict=True):
             if share != "–":
                 printed.append((f"{config.name}, {base}", _bare(by_name[FUSED]), _bare(by_name[base]), share))
-        total = _total(by_name[FUSED])
-        rows.append([*_place(config), *cells, *shares, total])
-    header = [*PLACE, *table.arms, f"{FUSED} / {ADAM} %", f"{FUSED} / {ADAM_FUSED} %", f"{STEPS} steps {FUSED}, s"]
-    title = f"{table.title}: ms per step"
-    return Table(title, header, rows, 0), gates.wrong_percentages(printed)
+        totals = [_total(by_name[name], row, name) for name in (ADAM, FUSED)]
+        rows.append([*_place(config), *cells, *shares, *totals])
+    header = [*PLACE, *table.arms, f"{FUSED} / {ADAM} %", f"{FUSED} / {ADAM_FUSED} %"]
+    header += [f"{STEPS} steps {name}, s" for name in (ADAM, FUSED)]
+    return Table(f"{table.title}: ms per step", header, rows, 0), gates.wrong_percentages(printed)
 
 
 def _shape(row: CellResult) -> tuple[int, int]:
@@ -70,7 +69,11 @@ def _percent(numerator: str, denominator: str) -> str:
     return f"{100 * float(_bare(numerator)) / float(_bare(denominator)):.1f}"
 
 
-def _total(cell: str) -> str:
+def _total(cell: str, row: CellResult | None, name: str) -> str:
+    """The sum where so many steps were timed; otherwise as many times the printed one."""
+    samples = row.arms[name].samples if row is not None else ()
+    if len(samples) >= STEPS:
+        return f"{sum(samples[:STEPS]):.4g}"
     if cell == "–":
         return cell
     mark = MODELLED if cell.startswith(MODELLED) else ""
@@ -93,7 +96,7 @@ def memory_table(memory: Mapping[str, Mapping[str, Any]]) -> Table:
 def _mib(memory: Mapping[str, Mapping[str, Any]], config: Gpt2, label: str, figure: str) -> str:
     for kind, mark in (("measured", ""), ("modelled", MODELLED)):
         found = memory.get(f"{kind} {config.name} {label}")
-        if found is not None:
+        if found is not None and "failed" not in found:
             return f"{mark}{found[figure] / MIB:.0f}"
     return "–"
 
@@ -125,7 +128,7 @@ def starts_table(table: TableResult, memory: Mapping[str, Mapping[str, Any]]) ->
     return Table(f"one step over {row.cell.tensors} tensors ({row.cell.label})", header, rows)
 
 
-def notes(table: TableResult, memory: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def notes(memory: Mapping[str, Mapping[str, Any]]) -> list[str]:
     found = [
         f"{MODELLED} is modelled: times from the time per parameter of the largest shape measured, memory by counting "
         "every allocation of the same program on tensors without memory.",
@@ -138,14 +141,23 @@ def notes(table: TableResult, memory: Mapping[str, Mapping[str, Any]]) -> list[s
     same = gates.changes_nothing("the number of heads", heads)
     if same:
         found.append(f"{same}; rows with equal layers and width share one measurement of time.")
+    return found + _measured_and_modelled(memory)
+
+
+def _measured_and_modelled(memory: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """How good the model is, where both are known; and what could not be measured."""
+    found, off = [], []
     for config in CONFIGURATIONS:
         for label in ("Adam", "FusedAdan"):
             real, model = (memory.get(f"{kind} {config.name} {label}") for kind in ("measured", "modelled"))
-            if real and model:
-                resident = real.get("resident")
-                process = f"; the process held {resident / MIB:.0f}" if resident else ""
-                found.append(
-                    f"{config.name}, {label}: measured {real['true'] / MIB:.0f} MiB in tensors, "
-                    f"modelled {model['true'] / MIB:.0f}{process}."
-                )
+            if real and "failed" in real:
+                found.append(f"memory of {config.name} with {label} could not be measured: {real['failed']}")
+            elif real and model:
+                off.append((abs(real["true"] / model["true"] - 1), config, label, real, model))
+    if off:
+        worst, config, label, real, model = max(off, key=lambda one: one[0])
+        held = f"; that process held {real['resident'] / MIB:.0f} MiB in all" if real.get("resident") else ""
+        case = f"{config.name} with {label}: {real['true'] / MIB:.0f} MiB measured, {model['true'] / MIB:.0f} modelled"
+        differ = f"the two differ by at most {100 * worst:.1f} % ({case}{held})"
+        found.append(f"memory was measured in {len(off)} cases and modelled in all; {differ}.")
     return found

@@ -48,6 +48,7 @@ class CellResult:
     record: CellRecord
     arms: dict[str, ArmResult]
     comparisons: dict[tuple[str, str], Comparison]
+    """Pairs of arms of one optimizer."""
     corrected: dict[tuple[str, str], float]
     """p after Holm's correction over the whole table."""
 
@@ -60,6 +61,14 @@ class CellResult:
         whole = self.record.facts.get("wrong")
         found = [f"{arm.name} {text}" for arm in self.arms.values() for text in arm.wrong]
         return [whole, *found] if whole else found
+
+    @property
+    def limit(self) -> Estimate | None:
+        """GB/s of the probe."""
+        probe = self.record.arms.get(PROBE)
+        if probe is None or not probe.seconds:
+            return None
+        return _per_second(self.record.facts["probe"]["bytes"], bootstrap_median(probe.seconds))
 
     @property
     def fastest(self) -> str | None:
@@ -78,6 +87,11 @@ class CellResult:
     def winner(self) -> str | None:
         """The fastest, if it is faster than all others; None for a tie, or where there is nothing to compare."""
         return self.fastest if not self.tied else None
+
+    def compare(self, first: str, second: str) -> Comparison:
+        """Of ms per step, in the order asked for."""
+        found = self.comparisons.get((first, second))
+        return found or _swapped(self.comparisons[second, first], self.record.facts["looks"])
 
     def p(self, first: str, second: str) -> float:
         """Corrected; 0 for an arm that takes no part, which cannot tie."""
@@ -111,6 +125,15 @@ class TableResult:
     def set_aside(self) -> list[CellResult]:
         return [row for row in self.rows if row.wrong]
 
+    def parts(self) -> dict[str, TableResult]:
+        """Optimizer → its arms alone: which implementation to take is asked of one optimizer at a time."""
+        groups = self.rows[0].cell.groups if self.rows else {}
+        return {optimizer: self._only(names) for optimizer, names in groups.items()}
+
+    def _only(self, names: Sequence[str]) -> TableResult:
+        rows = [dataclasses.replace(row, arms={name: row.arms[name] for name in names}) for row in self.rows]
+        return dataclasses.replace(self, arms=list(names), rows=rows)
+
 
 def analyse(plan: Plan, records: Sequence[CellRecord]) -> list[TableResult]:
     """All tables of a plan, from the records that are there."""
@@ -140,10 +163,7 @@ def _arm(arm: ArmRecord, record: CellRecord, probe: ArmRecord | None) -> ArmResu
     if not arm.seconds:
         return result
     result.seconds = bootstrap_median(arm.seconds)
-    moved = arm.facts["bytes_moved"] / 1e9
-    result.gb_per_s = Estimate(
-        moved / result.seconds.value, moved / result.seconds.high, moved / result.seconds.low, result.seconds.count
-    )
+    result.gb_per_s = _per_second(arm.facts["bytes_moved"], result.seconds)
     beside = _beside(arm, probe)
     if beside is not None:
         share = arm.facts["bytes_moved"] / record.facts["probe"]["bytes"]
@@ -152,6 +172,11 @@ def _arm(arm: ArmRecord, record: CellRecord, probe: ArmRecord | None) -> ArmResu
         result.wrong += [text for text in [gates.above_bandwidth(result.fraction)] if text]
     result.wrong += [text for text in [gates.warm_up_left_in(arm.seconds, beside)] if text]
     return result
+
+
+def _per_second(moved: float, seconds: Estimate) -> Estimate:
+    gb = moved / 1e9
+    return Estimate(gb / seconds.value, gb / seconds.high, gb / seconds.low, seconds.count)
 
 
 def _beside(arm: ArmRecord, probe: ArmRecord | None) -> list[float] | None:
@@ -197,12 +222,20 @@ def _compare(table: TableResult) -> None:
     keys = [
         (row, pair)
         for row in table.rows
-        for pair in itertools.combinations([name for name in table.arms if row.arms[name].counts], 2)
+        for names in row.cell.groups.values()
+        for pair in itertools.combinations([name for name in names if row.arms[name].counts], 2)
     ]
     for row, pair in keys:
-        first, second = (row.arms[name].samples for name in pair)
+        first, second = ([1e3 * seconds for seconds in row.arms[name].samples] for name in pair)
+        looks = row.record.facts["looks"]
         row.comparisons[pair] = compare(
-            first, second, paired=side_by_side(first, second), looks=row.record.facts["looks"], family=len(keys)
+            first, second, paired=side_by_side(first, second), looks=looks, family=len(keys)
         )
     for (row, pair), p in zip(keys, holm([row.comparisons[pair].p for row, pair in keys]), strict=True):
         row.corrected[pair] = p
+
+
+def _swapped(found: Comparison, looks: int) -> Comparison:
+    second, first = found.samples
+    swapped = compare(first, second, paired=side_by_side(first, second), looks=looks)
+    return dataclasses.replace(swapped, repeats_needed=found.repeats_needed)

@@ -7,8 +7,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fallline.measure.stats import ALPHA
 from fallline.step.analyse import CellResult, TableResult
-from fallline.step.presets import ADAM, ADAM_FUSED, CONFIGURATIONS
+from fallline.step.gpt2 import Gpt2
+from fallline.step.presets import ADAM, ADAM_FUSED, CONFIGURATIONS, FUSED
 from fallline.step.published import ADAM_GRID, winner_counts
 from fallline.step.words import region, wins
 
@@ -84,7 +86,7 @@ def _share(rows: Sequence[CellResult], name: str) -> int:
 def _slower(rows: Sequence[CellResult], name: str, other: str) -> int:
     return sum(
         statistics.median(row.arms[name].samples) > statistics.median(row.arms[other].samples)
-        and row.p(name, other) <= 0.02
+        and row.p(name, other) <= ALPHA
         for row in rows
         if row.arms[name].counts and row.arms[other].counts
     )
@@ -105,14 +107,13 @@ def adan_claims(table: TableResult, memory: Mapping[str, Mapping[str, Any]]) -> 
 
 
 def _memory_claims(memory: Mapping[str, Mapping[str, Any]]) -> list[Answer]:
-    true, seed_like, per_million = [], [], []
-    for config in CONFIGURATIONS:
-        adam, adan = (memory.get(f"modelled {config.name} {name}") for name in ("Adam", "FusedAdan"))
-        if adam is None or adan is None:
-            return []
-        true.append(100 * (adan["true"] / adam["true"] - 1))
-        seed_like.append(100 * (adan["seed_like"] / adam["seed_like"] - 1))
-        per_million.append((adan["true"] - adam["true"]) / MIB / (config.parameters / 1e6))
+    per_million = _extra_per_million(memory)
+    if len(per_million) < len(CONFIGURATIONS):
+        return []
+    true, seed_like = (
+        [100 * (adan[figure] / adam[figure] - 1) for _, adam, adan in _modelled(memory)]
+        for figure in ("true", "seed_like")
+    )
     none = sum(delta <= 0.03 for delta in true)
     none_seed = sum(delta <= 0.03 for delta in seed_like)
     return [
@@ -136,15 +137,24 @@ def _memory_claims(memory: Mapping[str, Mapping[str, Any]]) -> list[Answer]:
     ]
 
 
+def _modelled(memory: Mapping[str, Mapping[str, Any]]) -> list[tuple[Gpt2, Mapping[str, Any], Mapping[str, Any]]]:
+    """Configurations with what is modelled of Adam and of FusedAdan."""
+    found = []
+    for config in CONFIGURATIONS:
+        adam, adan = (memory.get(f"modelled {config.name} {name}") for name in ("Adam", "FusedAdan"))
+        if adam is not None and adan is not None:
+            found.append((config, adam, adan))
+    return found
+
+
+def _extra_per_million(memory: Mapping[str, Mapping[str, Any]]) -> list[float]:
+    return [(adan["true"] - adam["true"]) / MIB / (config.parameters / 1e6) for config, adam, adan in _modelled(memory)]
+
+
 def _time_claims(table: TableResult) -> list[Answer]:
     found = []
     for base, what in ((ADAM, "torch's default Adam"), (ADAM_FUSED, "Adam as fused as Adan")):
-        percent = []
-        for row in table.decided:
-            if row.arms[base].counts and row.arms["fused multi"].counts:
-                percent.append(
-                    100 * statistics.median(row.arms["fused multi"].samples) / statistics.median(row.arms[base].samples)
-                )
+        percent = _percentages(table, base)
         if percent:
             found.append(
                 Answer(
@@ -154,3 +164,26 @@ def _time_claims(table: TableResult) -> list[Answer]:
                 )
             )
     return found
+
+
+def _percentages(table: TableResult, base: str) -> list[float]:
+    """FusedAdan's time in % of that arm's, shape by shape."""
+    both = [(row.arms[FUSED], row.arms[base]) for row in table.rows]
+    return [
+        100 * statistics.median(fused.samples) / statistics.median(other.samples)
+        for fused, other in both
+        if fused.seconds and other.seconds and not fused.wrong and not other.wrong
+    ]
+
+
+def adan_costs(table: TableResult, memory: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """What Adan costs instead of Adam, in time and in memory, in one sentence."""
+    alike, default = _percentages(table, ADAM_FUSED), _percentages(table, ADAM)
+    if not alike or not default:
+        return None
+    per_million = _extra_per_million(memory)
+    memory_words = f", and {min(per_million):.2f} MiB more per million parameters" if per_million else ""
+    return (
+        f"A step of Adan takes {min(alike):.0f} to {max(alike):.0f} % of the time of Adam's, both fused "
+        f"({min(default):.0f} to {max(default):.0f} % of torch's default Adam){memory_words}."
+    )

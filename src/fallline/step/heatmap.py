@@ -34,7 +34,10 @@ def text_of(row: CellResult | None) -> str:
         return "!"
     if row.fastest is None:
         return "–"
-    return "tie" if row.tied else f"{row.fastest} {lead(row):.2g}×"
+    if row.tied:
+        return "tie"
+    factor = lead(row)
+    return f"{row.fastest} {factor:.2g}×" if factor < 100 else f"{row.fastest} {factor:.0f}×"
 
 
 def show(console: Console, table: TableResult) -> None:

@@ -148,10 +148,12 @@ _ALL = (
     Implementation(
         "torch-compiled", "torch.optim's loop, compiled", _torch(True, foreach=False), "float32", compiles=True
     ),
-    Implementation("deepspeed", "DeepSpeed's CPU kernel", _deepspeed, "float32"),
-    Implementation("bitsandbytes", "8-bit states", _peer("bitsandbytes.optim", "bitsandbytes", _BITSANDBYTES), "int8"),
-    Implementation("torchao", "8-bit states", _peer("torchao.optim", "torchao", _TORCHAO), "int8"),
-    Implementation("pytorch_optimizer", "pytorch_optimizer", _pytorch_optimizer, "float32"),
+    Implementation("deepspeed", "DeepSpeed's CPU kernel, which it compiles when first used", _deepspeed, "float32"),
+    Implementation(
+        "bitsandbytes", "that package, 8-bit states", _peer("bitsandbytes.optim", "bitsandbytes", _BITSANDBYTES), "int8"
+    ),
+    Implementation("torchao", "that package, 8-bit states", _peer("torchao.optim", "torchao", _TORCHAO), "int8"),
+    Implementation("pytorch_optimizer", "that package's own loop", _pytorch_optimizer, "float32"),
 )
 IMPLEMENTATIONS = {one.name: one for one in _ALL}
 """Name → implementation, in the order in which tables show them."""
@@ -184,9 +186,10 @@ def build(
     except Exception as error:
         if chosen.ours:
             raise
-        # A peer that does not work here is a row of the table, not the end of the run.
-        raise Missing(f"does not work here ({type(error).__name__}: {_first_line(error)})") from error
+        raise does_not_work(error) from error
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else ""
+def does_not_work(error: Exception) -> Missing:
+    """A peer that fails is a row of the table, not the end of the run."""
+    first = str(error).splitlines()[0] if str(error) else ""
+    return Missing(f"does not work here ({type(error).__name__}: {first})")

@@ -1,7 +1,7 @@
 """Peak memory of training GPT-2 with an optimizer, in two figures.
 
 *Seed-like*: one forward and backward pass, then one step, as the published table was taken: activations and states
-are never there together. *True*: the peak over whole iterations from the second on, when states are resident.
+are never there together. *True*: the peak over a whole iteration from the second on, when states are resident.
 
 ``python -m fallline.step.memory '{…}'`` measures in a process of its own. On ``meta`` tensors the same code
 counts what would be allocated, without memory or time: the model behind figures marked "modelled".
@@ -21,7 +21,9 @@ from fallline.measure.memory import LiveBytes, peak_resident, reset_peak_residen
 from fallline.step.gpt2 import Gpt2
 from fallline.step.implementations import build
 
-ITERATIONS = 3
+
+class Failed(Exception):
+    """A measurement that ended with its process, for want of memory most of all; says how."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Peaks:
     step_extra: int
     """What a step holds beyond parameters, gradients and states, at its peak."""
     resident: int | None = None
-    """The process's own peak over the true iterations, where measured."""
+    """The process's own peak over the second iteration, where measured."""
 
 
 def peaks(config: Gpt2, optimizer: str, implementation: str, *, device: str = "meta", seed: int = 0) -> Peaks:
@@ -54,18 +56,17 @@ def peaks(config: Gpt2, optimizer: str, implementation: str, *, device: str = "m
         )
         made.step()
         seed_like = live.peak
-        extra, true = 0, 0
         reset_peak_resident()
-        for _ in range(ITERATIONS if device == "cpu" else 1):  # sizes repeat exactly
-            for param in params:
-                param.grad = None
-            live.reset_peak()
-            model(tokens).backward()
-            true = max(true, live.peak)
-            held = live.now
-            live.reset_peak()
-            made.step()
-            extra, true = max(extra, live.peak - held), max(true, live.peak)
+        # One iteration is enough: the same operations allocate the same bytes in every later one.
+        for param in params:
+            param.grad = None
+        live.reset_peak()
+        model(tokens).backward()
+        activations, held = live.peak, live.now
+        live.reset_peak()
+        made.step()
+        true = max(activations, live.peak)
+        extra = live.peak - held
     return Peaks(seed_like, true, state_bytes(made), extra, peak_resident() if device == "cpu" else None)
 
 
@@ -73,33 +74,27 @@ class _Modelled:
     """An optimizer on ``meta`` tensors: fused kernels cannot run there, and allocate nothing but states."""
 
     def __init__(self, optimizer: str, implementation: str, params: list[Any]):
+        self._name = optimizer
         self._fused = "fused" in implementation
         stands_in = "eager" if self._fused else implementation
         self._optimizer = build(stands_in, optimizer, params, {})
         self.state = self._optimizer.state
-        self._stepped = False
 
     def step(self) -> None:
-        if self._fused and self._stepped:
-            return
-        if self._fused:
-            self._make_states()
-        else:
+        if not self._fused:
             self._optimizer.step()
-        self._stepped = True
+        elif not self.state:
+            self._make_states()
 
     def _make_states(self) -> None:
         from fallline.optim.registry import find
 
-        states = [name for name, state in find(self._name()).rule.states.items() if self._has(name, state)]
+        states = [name for name, state in find(self._name).rule.states.items() if self._has(state)]
         for group in self._optimizer.param_groups:
             for param in group["params"]:
                 self.state[param] = {name: torch.zeros_like(param) for name in states}
 
-    def _name(self) -> str:
-        return str(type(self._optimizer).__name__)
-
-    def _has(self, name: str, state: Any) -> bool:
+    def _has(self, state: Any) -> bool:
         return state.shape is None and not (state.flag and not self._optimizer.defaults.get(state.flag))
 
 
@@ -115,8 +110,8 @@ def measured(config: Gpt2, optimizer: str, implementation: str, threads: int, se
     command = [sys.executable, "-m", "fallline.step.memory", json.dumps(asked)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:] or [f"ended with {done.returncode}"]
-        raise RuntimeError(f"measuring memory of {config.name} failed: {last[0]}")
+        last = done.stderr.strip().splitlines()[-1:] or [f"the process ended with {done.returncode}"]
+        raise Failed(last[0])
     return Peaks(**json.loads(done.stdout.splitlines()[-1]))
 
 

@@ -11,7 +11,7 @@ import torch
 
 from fallline.measure import machine
 from fallline.step.gpt2 import Gpt2
-from fallline.step.memory import measured, peaks
+from fallline.step.memory import Failed, measured, peaks
 from fallline.step.presets import CONFIGURATIONS
 from fallline.step.results import Results
 
@@ -44,11 +44,14 @@ def measure_memory(results: Results, seconds: float, seed: int, tell: Callable[[
             # The next one takes at least as long as the last.
             if time.perf_counter() + took > end:
                 return
-            tell(f"memory of {config.name} with {label}: three whole iterations in a process of their own")
+            tell(f"memory of {config.name} with {label}: two whole iterations in a process of their own")
             start = time.perf_counter()
-            found = measured(config, optimizer, implementation, threads, seed)
+            try:
+                facts = dataclasses.asdict(measured(config, optimizer, implementation, threads, seed))
+            except Failed as error:
+                facts = {"failed": str(error)}
             took = time.perf_counter() - start
-            results.add_memory(key, {**dataclasses.asdict(found), "seconds": took})
+            results.add_memory(key, {**facts, "seconds": took})
 
 
 def _once(results: Results, known: dict[str, Any], key: str, config: Gpt2, optimizer: str, implementation: str) -> None:

@@ -51,6 +51,10 @@ class Cell:
     flush: bool = False
     size: int | None = None
     """Elements of each tensor, in a grid."""
+    steps: int | None = None
+    """Exactly so many timed steps of each arm; otherwise as many as a verdict needs."""
+    pinned: bool = False
+    """Whether threads stay on the first processors."""
 
     @property
     def tensors(self) -> int:
@@ -61,10 +65,22 @@ class Cell:
         return sum(map(math.prod, self.shapes))
 
     @property
+    def groups(self) -> dict[str, list[str]]:
+        """Optimizer → the labels of its arms: only these are rivals."""
+        found: dict[str, list[str]] = {}
+        for arm in self.arms:
+            found.setdefault(arm.optimizer, []).append(arm.label)
+        return found
+
+    @property
     def key(self) -> str:
         """Names what is measured; the same in every run that measures the same."""
         facts = dataclasses.asdict(self)
         del facts["label"], facts["table"]
+        # What is not asked for is not part of the name, so that files from before the option stay good.
+        for option in ("steps", "pinned"):
+            if not facts[option]:
+                del facts[option]
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:20]
 
     def state_bytes(self) -> float:
@@ -82,7 +98,9 @@ class Cell:
 
     def temporaries(self, arm: Arm) -> int:
         try:
-            return step_temporaries(arm.implementation, arm.optimizer, arm.options, self.shapes, self.dtype)
+            return step_temporaries(
+                arm.implementation, arm.optimizer, arm.options, self.shapes, self.dtype, arm.state_dtype
+            )
         except Missing:
             return 0
 
@@ -107,8 +125,8 @@ class Plan:
         return found
 
     def family(self, cell: Cell) -> int:
-        """How many comparisons the cell's table has: all pairs of arms of all its rows."""
-        return sum(math.comb(len(other.arms), 2) for other in self.tables[cell.table])
+        """How many comparisons the cell's table has: all pairs of arms of one optimizer, in all its rows."""
+        return sum(math.comb(len(names), 2) for other in self.tables[cell.table] for names in other.groups.values())
 
 
 class DoesNotFit(Exception):
@@ -145,6 +163,8 @@ class Conditions:
     threads: tuple[int, ...] = (1,)
     flush: bool | None = None
     """True or False for all; None flushes everything and shows what fits the cache without as well."""
+    steps: int | None = None
+    pinned: bool = False
 
 
 def expand(rows: Sequence[Cell], conditions: Conditions, title: str) -> list[Cell]:
@@ -153,14 +173,30 @@ def expand(rows: Sequence[Cell], conditions: Conditions, title: str) -> list[Cel
     found = []
     for threads in conditions.threads:
         for flush in (True, False) if conditions.flush is None else (conditions.flush,):
+            table = f"{title}, {_in_words(conditions, threads, flush)}"
             for row in rows:
                 if conditions.flush is None and not flush and row.working_set() > cache:
                     continue
-                table = f"{title}, {conditions.dtype}, {_counted(threads, 'thread')}, {_flushed(flush, conditions)}"
                 found.append(
-                    dataclasses.replace(row, table=table, dtype=conditions.dtype, threads=threads, flush=flush)
+                    dataclasses.replace(
+                        row,
+                        table=table,
+                        dtype=conditions.dtype,
+                        threads=threads,
+                        flush=flush,
+                        steps=conditions.steps,
+                        pinned=conditions.pinned,
+                    )
                 )
     return found
+
+
+def _in_words(conditions: Conditions, threads: int, flush: bool) -> str:
+    parts = [conditions.dtype, _counted(threads, "thread") + (", pinned" if conditions.pinned else "")]
+    parts.append(_flushed(flush, conditions))
+    if conditions.steps:
+        parts.append(f"{_counted(conditions.steps, 'step')} of each")
+    return ", ".join(parts)
 
 
 def _flushed(flush: bool, conditions: Conditions) -> str:

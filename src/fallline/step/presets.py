@@ -12,14 +12,14 @@ GRID_TENSORS = (1, 2, 4, 8, 16, 32)
 GRID_SIZES = (16384, 65536, 262144, 1048576, 4194304)
 GRID_IMPLEMENTATIONS = ("compiled", "eager", "fused")
 
-ADAM, ADAM_FUSED = "Adam", "Adam fused"
+ADAM, ADAM_FUSED, FUSED = "Adam", "Adam fused", "fused multi"
 ADAN_ARMS = (
     Arm(ADAM, "adam", "torch-loop"),
     Arm(ADAM_FUSED, "adam", "fused"),
     Arm("Adan loop", "adan", "eager"),
     Arm("Adan multi", "adan", "foreach"),
     Arm("fused loop", "adan", "fused-loop"),
-    Arm("fused multi", "adan", "fused"),
+    Arm(FUSED, "adan", "fused"),
 )
 """What torch does by default for Adam, Adam as fused as Adan, and Adan in the four ways of its own package."""
 

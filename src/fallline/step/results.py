@@ -116,10 +116,14 @@ class Results:
             )
         self.run = added.lastrowid
 
-    def machine(self) -> dict[str, Any]:
-        """Of the last run."""
-        rows = self.store.rows("select machine from run order by id desc limit 1")
-        return json.loads(rows[0]["machine"]) if rows else {}
+    def machines(self, records: Sequence[CellRecord]) -> list[dict[str, Any]]:
+        """Circumstances of the runs that these records come from, oldest first."""
+        runs = {record.run for record in records}
+        return [
+            json.loads(row["machine"])
+            for row in self.store.rows("select id, machine from run order by id")
+            if row["id"] in runs
+        ]
 
     def done(self, cells: Sequence[Cell]) -> set[str]:
         """Keys of those that need not be measured again."""

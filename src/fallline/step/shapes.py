@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import re
 import runpy
 import traceback
@@ -70,11 +71,20 @@ def _from_file(path: Path, function: str) -> Shapes:
     except BadModel:
         raise
     except (Exception, SystemExit) as error:
-        raise BadModel(f"{where}: raised {type(error).__name__}\n{traceback.format_exc().rstrip()}") from error
+        raise BadModel(f"{where}: raised {type(error).__name__}\n{_users_traceback(error, path)}") from error
     found = shapes_of(made)
-    if not found:
-        raise BadModel(f"{where}: must return a module, or parameters, or shapes; got {type(made).__name__}")
+    if not any(map(math.prod, found)):
+        nothing = " without parameters that train" if hasattr(made, "parameters") else ""
+        raise BadModel(f"{where}: must return a module, or parameters, or shapes; got {type(made).__name__}{nothing}")
     return found
+
+
+def _users_traceback(error: BaseException, path: Path) -> str:
+    """From the user's own file on: how it came to be run is no help."""
+    frames = error.__traceback__
+    while frames is not None and Path(frames.tb_frame.f_code.co_filename) != path:
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(type(error), error, frames)).rstrip()
 
 
 def shapes_of(made: Any) -> Shapes:

@@ -100,15 +100,16 @@ def _four(arm: ArmResult) -> str:
 def _speed(arm: ArmResult) -> str:
     if arm.gb_per_s is None:
         return "–"
-    share = f" ({arm.fraction.value:.2f})" if arm.fraction else ""
+    share = f" ({_fraction(arm.fraction.value)})" if arm.fraction else ""
     return arm.gb_per_s.short() + share + (SUSPECT if arm.wrong else "")
 
 
+def _fraction(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.005 else "<0.01"
+
+
 def _limit(row: CellResult) -> str:
-    for arm in row.arms.values():
-        if arm.gb_per_s and arm.fraction:
-            return f"{arm.gb_per_s.value / arm.fraction.value:.3g}"
-    return "–"
+    return row.limit.short() if row.limit else "–"
 
 
 CSV_FIELDS = (
@@ -125,12 +126,19 @@ def as_csv(tables: Sequence[TableResult]) -> str:
     writer.writeheader()
     for table in tables:
         for row in table.rows:
+            winners = _standing(table, row)
             for arm in row.arms.values():
-                writer.writerow(_csv_line(table, row, arm))
+                writer.writerow(_csv_line(table, row, arm, winners[arm.name]))
     return text.getvalue()
 
 
-def _csv_line(table: TableResult, row: CellResult, arm: ArmResult) -> dict[str, Any]:
+def _standing(table: TableResult, row: CellResult) -> dict[str, CellResult]:
+    """Arm → the row of its optimizer alone, which has a winner of its own."""
+    at = table.rows.index(row)
+    return {name: part.rows[at] for part in table.parts().values() for name in part.arms}
+
+
+def _csv_line(table: TableResult, row: CellResult, arm: ArmResult, among: CellResult) -> dict[str, Any]:
     cell = row.cell
     seconds = arm.seconds
     return {
@@ -151,8 +159,8 @@ def _csv_line(table: TableResult, row: CellResult, arm: ArmResult) -> dict[str, 
         "fraction_of_limit": arm.fraction and arm.fraction.value,
         "launches": arm.launches,
         "first_step_ms": arm.first_seconds and arm.first_seconds * 1e3,
-        "winner": row.winner,
-        "tied": " ".join(row.tied),
+        "winner": among.winner,
+        "tied": " ".join(among.tied),
         "suspect": "; ".join(arm.wrong),
         "missing": arm.missing,
         "record": cell.key,
@@ -163,18 +171,20 @@ def as_data(table: TableResult) -> dict[str, Any]:
     """For JSON: every number with the record it came from."""
     rows = []
     for row in table.rows:
-        lines = [_csv_line(table, row, arm) for arm in row.arms.values()]
-        shared = ("label", "tensors", "size", "parameters", "threads", "flush", "dtype", "winner")
+        among = _standing(table, row)
+        lines = [_csv_line(table, row, arm, among[arm.name]) for arm in row.arms.values()]
+        shared = ("label", "tensors", "size", "parameters", "threads", "flush", "dtype")
         rows.append(
             {
                 **{name: lines[0][name] for name in shared},
-                "tied": row.tied,
+                "winners": list(dict.fromkeys(one.winner for one in among.values())),
                 "wrong": row.wrong,
+                "limit_gb_per_s": row.limit and row.limit.value,
                 "rounds": row.record.facts.get("rounds"),
                 "stopped": row.record.facts.get("stopped"),
                 "record": {"key": row.cell.key, "run": row.record.run, "measured": row.record.measured},
                 "arms": {
-                    line["arm"]: {k: v for k, v in line.items() if k not in (*shared, "table", "arm", "tied", "record")}
+                    line["arm"]: {k: v for k, v in line.items() if k not in (*shared, "table", "arm", "record")}
                     for line in lines
                 },
             }

@@ -21,7 +21,12 @@ GUESSED_COPIES = 8
 
 @functools.lru_cache(maxsize=256)
 def step_temporaries(
-    implementation: str, optimizer: str, options: tuple[tuple[str, Any], ...], shapes: Shapes, dtype: str
+    implementation: str,
+    optimizer: str,
+    options: tuple[tuple[str, Any], ...],
+    shapes: Shapes,
+    dtype: str,
+    state_dtype: str = "float32",
 ) -> int:
     """Bytes at the peak of a step."""
     if implementation in NONE:
@@ -29,7 +34,7 @@ def step_temporaries(
     if implementation not in TRACED:
         return GUESSED_COPIES * 4 * max(map(math.prod, shapes), default=0)
     params = _params(shapes, dtype)
-    made = build(implementation, optimizer, params, dict(options))
+    made = build(implementation, optimizer, params, dict(options), state_dtype)
     made.step()
     held = [*params, *(param.grad for param in params if param.grad is not None)]
     held += [value for state in made.state.values() for value in state.values() if isinstance(value, torch.Tensor)]

@@ -5,8 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 
+from fallline.measure.stats import sentence
 from fallline.step.analyse import CellResult, TableResult
 
+MOST_LISTED = 6
+COMPILES = 0.5
+"""Seconds; a first step that takes so much longer than the others compiled something."""
 SIZES = (
     ("up to 1 M parameters", 0, 1e6),
     ("1 to 10 M parameters", 1e6, 1e7),
@@ -35,8 +39,8 @@ def who_wins(table: TableResult) -> str:
         parts.append(f"{name} wins {won}")
     tied = ties(table)
     if tied:
-        listed = "; ".join(f"{row.cell.label}: {row.verdict()}" for row in tied[:6])
-        more = f"; and {len(tied) - 6} more" if len(tied) > 6 else ""
+        listed = "; ".join(f"{row.cell.label}: {row.verdict()}" for row in tied[:MOST_LISTED])
+        more = f"; and {len(tied) - MOST_LISTED} more" if len(tied) > MOST_LISTED else ""
         parts.append(f"{len(tied)} {'tie' if len(tied) == 1 else 'ties'} ({listed}{more})")
     else:
         parts.append("no ties")
@@ -71,7 +75,7 @@ def _listed(numbers: Sequence[int]) -> str:
 
 def good_and_poor(table: TableResult, name: str) -> list[str]:
     """Where an implementation is fastest or ties, and where it is the slowest."""
-    good = [row for row in table.decided if row.winner == name or (row.tied and name in (row.fastest, *row.tied))]
+    good = [row for row in table.decided if name in (row.fastest, *row.tied)]
     poor = [row for row in table.decided if row.arms[name].counts and _slowest(row) == name]
     return [f"{name} is fastest or tied: {region(good)}.", f"{name} is the slowest: {region(poor)}."]
 
@@ -81,14 +85,33 @@ def _slowest(row: CellResult) -> str:
     return max(able, key=lambda arm: statistics.median(arm.samples)).name
 
 
-def recommendations(tables: Iterable[TableResult]) -> list[str]:
-    """One sentence per model size: the implementation whose worst cell is nearest to the fastest one's time."""
-    rows = [row for table in tables for row in table.decided]
+def told_apart(table: TableResult) -> list[str]:
+    """Ties in full, with what would settle them; of a single row all that can be said."""
+    found = []
+    for row in table.decided:
+        first = row.fastest
+        assert first is not None  # or it were not decided
+        others = [name for name, arm in row.arms.items() if arm.counts and name != first]
+        for other in others if len(table.rows) == 1 else row.tied:
+            text = sentence(first, other, row.compare(first, other), unit=" ms", corrected_p=row.p(first, other))
+            found.append(f"{row.cell.label}: {text}.")
+    if len(found) > MOST_LISTED:
+        return [*found[:MOST_LISTED], f"And {len(found) - MOST_LISTED} more such pairs; --csv has all numbers."]
+    return found
+
+
+def recommendations(tables: Sequence[TableResult]) -> list[str]:
+    """One sentence per model size and optimizer: the implementation whose worst cell is nearest to the fastest's."""
+    parts: dict[str, list[TableResult]] = {}
+    for table in tables:
+        for optimizer, part in table.parts().items():
+            parts.setdefault(optimizer, []).append(part)
     found = []
     for words, least, most in SIZES:
-        here = [row for row in rows if least <= row.cell.elements < most]
-        if here:
-            found.append(_recommend(words, here))
+        for optimizer, its in parts.items():
+            here = [row for table in its for row in table.decided if least <= row.cell.elements < most]
+            if here:
+                found.append(_recommend(f"{words} with {optimizer}" if len(parts) > 1 else words, here))
     return found
 
 
@@ -130,7 +153,7 @@ def compile_times(tables: Iterable[TableResult], compiles: Sequence[str]) -> lis
                 if name in compiles and arm.first_seconds is not None and arm.seconds is not None:
                     found.setdefault(name, []).append(max(0.0, arm.first_seconds - arm.seconds.value))
     return [
-        f"{name}: compiling took {sum(one for one in seconds if one > 0.5):.1f} s in all, in "
-        f"{sum(one > 0.5 for one in seconds)} of {len(seconds)} cells; never part of the times above."
+        f"{name}: compiling took {sum(one for one in seconds if one > COMPILES):.1f} s in all, in "
+        f"{sum(one > COMPILES for one in seconds)} of {len(seconds)} cells; never part of the times above."
         for name, seconds in found.items()
     ]

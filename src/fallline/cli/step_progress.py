@@ -1,0 +1,84 @@
+"""How far ``fallline step`` is, and how long it will still take."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from fallline.step.plan import Cell
+    from fallline.step.results import CellRecord
+
+
+class Progress:
+    """A bar with the time left on a terminal, a line per cell elsewhere; all of it on stderr."""
+
+    def __init__(self, left: Sequence[Cell], quiet: bool):
+        self.left, self.quiet = list(left), quiet
+        self.total = len(left)
+        self._several = len({cell.threads for cell in left}) > 1
+        self.finished: list[tuple[Cell, float]] = []
+        self.started = 0.0
+        self._bar: Any = None
+
+    def __enter__(self) -> Progress:
+        if not self.quiet and self.left and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+            from rich.progress import Progress as Bar
+
+            columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task("", total=self.total)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def tell(self, cell: Cell, record: CellRecord | None) -> None:
+        now = time.perf_counter()
+        if record is None:
+            self.started = now
+            if self._bar is not None:
+                self._bar.update(self._task, description=self._place(cell) + self._time_left())
+            return
+        self.finished.append((cell, now - self.started))
+        self.left.remove(cell)
+        if self._bar is not None:
+            self._bar.advance(self._task)
+        elif not self.quiet:
+            done = f"[{self.total - len(self.left)}/{self.total}]"
+            typer.echo(f"{done} {self._place(cell)}: {_ending(record)}{self._time_left()}", err=True)
+
+    def _place(self, cell: Cell) -> str:
+        threads = f", {cell.threads} thread{'s' if cell.threads > 1 else ''}" if self._several else ""
+        return cell.label + threads + (", flushed" if cell.flush else "")
+
+    def _time_left(self) -> str:
+        left = seconds_left(self.finished, self.left)
+        if left is None or not self.left:
+            return ""
+        return f"; about {left / 60:.0f} min left" if left > 90 else f"; about {left:.0f} s left"
+
+
+def _ending(record: CellRecord) -> str:
+    if "rounds" in record.facts:
+        return f"{record.facts['rounds']} rounds, {record.facts['stopped']}"
+    return f"not timed: {record.facts['wrong'] or 'no implementation could be had'}"
+
+
+def seconds_left(done: Sequence[tuple[Cell, float]], left: Sequence[Cell]) -> float | None:
+    """From the time that the finished cells took, per element and per cell."""
+    if not done:
+        return None
+    # Two unknowns, each bounded below by what it would be if it were alone.
+    per_cell = min(seconds for _, seconds in done)
+    rest = sum(max(0.0, seconds - per_cell) for _, seconds in done)
+    per_element = rest / max(1, sum(cell.elements for cell, _ in done))
+    return sum(per_cell + per_element * cell.elements for cell in left)

@@ -1,0 +1,132 @@
+"""The tensors of a cell, and the optimizers that step them: all share parameters, gradients and states."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.nn import Parameter
+
+from fallline.measure import machine
+from fallline.measure.clock import seconds_of
+from fallline.measure.memory import resident
+from fallline.step.implementations import Missing, build, does_not_work, named
+from fallline.step.plan import Arm, Cell
+from fallline.step.results import ArmRecord
+
+PART = 1 << 25
+"""Elements whose states are made at once."""
+BLOCK = 1 << 20
+"""Random numbers drawn at once; larger tensors repeat them, which no kernel notices."""
+Pool = dict[tuple[int, str, torch.dtype], torch.Tensor]
+"""Which tensor, which state, in which format → the memory that all arms use."""
+
+
+def tensors(cell: Cell, seed: int) -> list[Parameter]:
+    """Parameters with gradients of the usual sizes, the same for every arm."""
+    generator = torch.Generator().manual_seed(seed)
+    block = torch.randn(BLOCK, generator=generator)
+    dtype = getattr(torch, cell.dtype)
+    return [_filled(shape, dtype, block) for shape in cell.shapes]
+
+
+def _filled(shape: tuple[int, ...], dtype: torch.dtype, block: torch.Tensor) -> Parameter:
+    count = math.prod(shape)
+    param = Parameter(torch.empty(shape, dtype=dtype))
+    param.grad = torch.empty(shape, dtype=dtype)
+    for target, scale in ((param.data.view(-1), 0.02), (param.grad.view(-1), 1e-3)):
+        for start in range(0, count, BLOCK):
+            part = target[start : start + BLOCK]
+            part.copy_(block[: len(part)]).mul_(scale)
+    return param
+
+
+def build_arms(cell: Cell, params: Sequence[Parameter], records: dict[str, ArmRecord]) -> dict[str, Any]:
+    """The optimizers that can be had, one step done; states of one format are the same memory for all of them."""
+    made: dict[str, Any] = {}
+    pool: Pool = {}
+    for arm in cell.arms:
+        record = records[arm.label]
+        record.facts["bytes_moved"] = arm.bytes(cell.dtype).moved * cell.elements
+        record.facts["states"] = arm.states
+        try:
+            check_room(cell, arm)
+            optimizer = build(arm.implementation, arm.optimizer, params, dict(arm.options), arm.state_dtype)
+            record.facts["first_seconds"] = _make_states(arm, optimizer, params, pool)
+        except Missing as reason:
+            record.missing = str(reason)
+            continue
+        made[arm.label] = optimizer
+    return made
+
+
+def check_room(cell: Cell, arm: Arm) -> None:
+    """Refuses an arm whose temporaries would not fit beside what the cell holds."""
+    free, wanted = machine.available_memory(), cell.held() + cell.temporaries(arm)
+    if free is None:
+        return
+    there = free + (resident() or 0)
+    if wanted > there:
+        raise Missing(f"does not fit: needs {wanted / 1e9:.1f} GB, {there / 1e9:.1f} GB are available")
+
+
+def _make_states(arm: Arm, optimizer: Any, params: Sequence[Parameter], pool: Pool) -> float:
+    """Steps until all states are there, and puts them into the shared memory; the first step's time.
+
+    In parts of ``PART`` elements: no more than that is held twice, and temporaries are those of a part.
+    """
+    grads = [param.grad for param in params]
+    first = 0.0
+    try:
+        for part in _parts(params):
+            for index, param in enumerate(params):
+                param.grad = grads[index] if index in part else None
+            seconds = _first_step(arm, optimizer)
+            first = first or seconds
+            share_states(optimizer, params, pool, part)
+    finally:
+        for param, grad in zip(params, grads, strict=True):
+            param.grad = grad
+    return first
+
+
+def _parts(params: Sequence[Parameter]) -> list[range]:
+    found, start, held = [], 0, 0
+    for index, param in enumerate(params):
+        held += param.numel()
+        if held >= PART or index == len(params) - 1:
+            found.append(range(start, index + 1))
+            start, held = index + 1, 0
+    return found
+
+
+def _first_step(arm: Arm, optimizer: Any) -> float:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return seconds_of(optimizer.step)
+        except Exception as error:
+            if named(arm.implementation).ours:
+                raise
+            raise does_not_work(error) from error
+
+
+def share_states(
+    optimizer: Any,
+    params: Sequence[Parameter],
+    pool: Pool,
+    part: Sequence[int],
+) -> None:
+    """The same memory for all arms: where states lie relative to parameters can cost half the bandwidth."""
+    for index in part:
+        param = params[index]
+        state = optimizer.state[param]
+        for key, value in list(state.items()):
+            if type(value) is not torch.Tensor or value.shape != param.shape or key == "step":
+                continue
+            shared = pool.setdefault((index, key, value.dtype), value)
+            if shared is not value:
+                state[key] = shared
