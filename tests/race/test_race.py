@@ -118,6 +118,7 @@ FLAKY = """    from pathlib import Path
     [
         ("raise ValueError('my own mistake')", "crashed", "ValueError: my own mistake"),
         ("raise MemoryError('no more')", "out of memory", "MemoryError: no more"),
+        ("torch.empty(2**50)", "out of memory", "allocate memory"),
     ],
 )
 def test_a_trial_that_raises_is_a_row_and_the_rest_goes_on(
@@ -133,9 +134,69 @@ def test_a_trial_that_raises_is_a_row_and_the_rest_goes_on(
     finally:
         solo.close()
     assert [row.status for row in rows] == [status, *["over budget"] * 3]
-    assert rows[0].note is not None and rows[0].note.splitlines()[0] == note
+    assert rows[0].note is not None and note in rows[0].note.splitlines()[0]
     assert any(note in text for text in summary.notes)
     assert (status == "crashed") == any("my own mistake" in text for text in notices)
+
+
+def test_who_cannot_take_a_step_has_rows_that_say_so_and_the_others_race(
+    engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    broken = Contestant("broken", "sgd", {"lr": -1.0}, schedule="constant")
+    workload, path = write_workload(tmp_path), tmp_path / "r.sqlite"
+    rules = Rules(trials=1, studies=2)
+    summary, rows = race(engine, path, workload, [named("adamw"), broken], rules)
+    assert [row.status for row in rows if row.contestant == "broken"] == ["crashed"] * 2
+    assert any("broken: 2 trials crashed" in note and "lr" in note for note in summary.notes)
+    assert {row.status for row in rows if row.contestant == "adamw"} == {"reached"}
+    assert [row.contestant for row in summary.board.rows] == ["adamw", "broken"]
+    notices: list[str] = []
+    race(engine, path, workload, [named("adamw"), broken], rules, notice=notices.append)
+    assert not notices, "nothing is measured again"
+
+
+def test_a_workload_that_nobody_can_train_on_is_left_out_and_the_others_are_raced(
+    engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    files = [write_workload(tmp_path), write_workload(tmp_path, name="sad", in_loss="    raise KeyError('sorry')\n")]
+    entries = [Entry(str(file), load(str(file))) for file in files]
+    with Results(tmp_path / "r.sqlite") as results:
+        rules = Rules(trials=1, studies=1)
+        Race(entries, [named("adamw")], rules, results, engine).run()
+        summary = summarize(results)
+        assert list(summary.workloads) == ["tiny"] and summary.unfinished == 0
+        assert any("sad: no contestant can take a step: KeyError" in note for note in summary.notes)
+        # Mended, it joins with the same command.
+        entries[1] = Entry(str(write_workload(tmp_path, name="sad2")), load(str(tmp_path / "sad2.py")))
+        entries[1] = Entry(entries[1].spec, entries[1].workload.replace(name="sad"))
+        Race(entries, [named("adamw")], rules, results, engine).run()
+        assert list(summarize(results).workloads) == ["tiny", "sad"]
+
+
+def test_the_clock_of_a_race_is_measured_again_without_its_trials(
+    engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    path, rules = tmp_path / "r.sqlite", Rules(trials=1, studies=2)
+    race(engine, path, write_workload(tmp_path), [named("adamw"), named("lion")], rules)
+    with Results(path) as results:
+        before, rows = results.calibration(), results.rows()
+        Race(results.entries(), results.contestants(), results.rules(), results, engine).measure_again()
+        assert results.rows() == rows
+        assert results.calibration().keys() == before.keys()
+        assert all(results.calibration()[key] != cost for key, cost in before.items())
+        equal_time = Race(results.entries(), results.contestants(), Rules(ruleset="budget"), results, engine)
+        with pytest.raises(RaceError, match="equal-time race"):
+            equal_time.measure_again()
+
+
+def test_a_metric_that_is_never_a_number_is_told(engine: LocalEngine, tmp_path: Path) -> None:
+    workload = write_workload(tmp_path, name="nan", in_evaluate="    return float('nan')\n")
+    summary, rows = race(engine, tmp_path / "r.sqlite", workload, [named("adamw")], STEPS)
+    assert {row.status for row in rows} == {"over budget"}
+    assert summary.notes == ("adamw: 4 trials over budget: the metric was never a number",)
 
 
 def test_a_lost_worker_is_replaced_and_its_trial_goes_on_but_not_for_ever(

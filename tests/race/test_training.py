@@ -121,9 +121,39 @@ def test_a_metric_of_nan_meets_no_target_and_the_trial_goes_on(tmp_path: Path) -
     assert all(event["value"] is None for event in found[:-1]) and len(found) == 7
 
 
-def test_evaluation_sees_averaged_weights_and_is_off_the_clock(workload: Workload) -> None:
-    seen: list[bool] = []
-    slow = workload.replace(evaluate=lambda model: seen.append(model.training) or math.pi)
-    found = events(slow, task("schedule_free_adamw", max_steps=20))
-    assert seen == [False, False]
-    assert found[1]["training"] > found[0]["training"] and found[1]["evaluation"] > found[0]["evaluation"]
+def test_modes_are_switched_and_on_the_clock_and_evaluation_is_off_it(
+    workload: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, seen = [0.0], []
+    monkeypatch.setattr(training.time, "perf_counter", lambda: now[0])
+
+    def spend(seconds: float, then: Any = None) -> Any:
+        def call(*arguments: Any) -> Any:
+            now[0] += seconds
+            return None if then is None else then(*arguments)
+
+        return call
+
+    def build(*arguments: Any) -> Any:
+        built = real_build(*arguments)
+        optimizer: Any = built.optimizer
+        for name, seconds in (("step", 1.0), ("eval", 10.0), ("train", 100.0)):
+            setattr(optimizer, name, spend(seconds, getattr(optimizer, name)))
+        return built
+
+    def evaluate(model: Any) -> float:
+        seen.append((model.training, model[0].weight.detach().clone()))
+        now[0] += 1000.0
+        return math.pi
+
+    real_build = training.build
+    monkeypatch.setattr(training, "build", build)
+    task_ = task("schedule_free_adamw", max_steps=20)
+    run, weights = train(workload.replace(evaluate=evaluate), task_), []
+    first = next(run)
+    weights.append(run.gi_frame.f_locals["model"][0].weight.detach().clone())
+    second = run.send(GO_ON)
+    assert [mode for mode, _ in seen] == [False, False], "the model is in eval mode"
+    assert not torch.equal(seen[0][1], weights[0]), "evaluation has the averaged weights, training has its own again"
+    assert (first["training"], first["evaluation"]) == (10 + 10 + 100, 1000)
+    assert (second["training"], second["evaluation"]) == (2 * 120, 2 * 1000)

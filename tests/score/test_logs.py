@@ -81,6 +81,28 @@ def test_a_truncated_archive_gives_what_it_still_holds(tmp_path: Path) -> None:
     assert any("ends early" in problem.reason for problem in logs.problems)
 
 
+@pytest.mark.parametrize("form", ["gz", "xz", "bz2"])
+def test_a_compressed_archive_with_wrong_bytes_gives_what_comes_before_them(tmp_path: Path, form: str) -> None:
+    for number in range(1, 41):
+        noise = [f"{(number * 7919 + i * 104729) % 999983 / 1e6}" for i in range(3000)]
+        write_log(tmp_path / "logs", "a", 0, "fastmri", number, seconds=list(range(3000)), values=noise)
+    path = tmp_path / f"logs.tar.{form}"
+    with tarfile.open(path, f"w:{form}") as archive:  # type: ignore[call-overload]
+        for folder in sorted((tmp_path / "logs").rglob("trial_*"), key=lambda p: int(p.name[6:])):
+            archive.add(folder, folder.relative_to(tmp_path).as_posix())
+    content = bytearray(path.read_bytes())
+    middle = 3 * len(content) // 4
+    content[middle : middle + 64] = bytes(64)
+    path.write_bytes(content)
+    try:
+        logs = read(path)
+    except NoLogs as error:
+        assert "\n" not in str(error) and form in {"xz", "bz2"}, "their blocks are large: nothing came before"
+        return
+    assert 0 < len(logs.trials) < 40
+    assert logs.problems[-1].kind == "damaged" and logs.problems[-1].path == str(path)
+
+
 @pytest.mark.parametrize("make", ["missing", "empty folder", "text file"])
 def test_nothing_to_score_is_an_error_that_says_what_is_wanted(tmp_path: Path, make: str) -> None:
     path = tmp_path / "logs"

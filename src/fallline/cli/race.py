@@ -115,7 +115,7 @@ def race(
         if status or export or calibrate:
             path = results or results_of(workloads or [])
             if export:
-                _export(path, export, out)
+                _export(path, export, out, as_json)
                 return
             summary = _measure_again(path, silent) if calibrate else _read(path)
         else:
@@ -231,7 +231,7 @@ def _read(path: Path) -> Summary:
         return summarize(store)
 
 
-def _export(path: Path, form: str, folder: Path | None) -> None:
+def _export(path: Path, form: str, folder: Path | None, as_json: bool) -> None:
     from fallline.race.export import FORMATS, ExportUnavailable, export
     from fallline.race.results import Results
 
@@ -244,7 +244,8 @@ def _export(path: Path, form: str, folder: Path | None) -> None:
             raise BadInput(f"--export {form}: {error}") from None
         except OSError as error:
             raise BadInput(f"--export {form}: {error.filename}: {error.strerror}; name a folder with --out") from None
-    typer.echo("\n".join(map(str, written)))
+    names = [str(file) for file in written]
+    emit(names, lambda console: console.print("\n".join(names), soft_wrap=True), as_json=as_json, out=None)
 
 
 def show(console: Console, summary: Summary, path: Path, *, quiet: bool) -> None:

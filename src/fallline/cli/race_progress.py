@@ -35,4 +35,8 @@ def progress_of(quiet: bool) -> Iterator[Progress]:
                 console.print(f"Goes on: {done} of {total} trials are done")
             bar.update(task, completed=done, total=total)
 
-        yield Progress(notice=console.print, trial_ended=ended, planned=planned)
+        def notice(text: str) -> None:
+            # Whole lines: what is not a terminal would break them at 80 columns.
+            console.print(text, soft_wrap=True)
+
+        yield Progress(notice=notice, trial_ended=ended, planned=planned)

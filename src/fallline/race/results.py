@@ -299,6 +299,11 @@ class Results:
                 (note, trial),
             )
 
+    def has_values(self, trial: int) -> bool:
+        """Whether any evaluation gave a number."""
+        (row,) = self.store.rows("select count(value) as numbers from evaluation where trial = ?", (trial,))
+        return bool(row["numbers"])
+
     def evaluations(self, trial: int) -> list[tuple[int, float | None, float]]:
         rows = self.store.rows(
             "select step, value, training_seconds from evaluation where trial = ? order by step", (trial,)

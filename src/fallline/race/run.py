@@ -27,7 +27,7 @@ from fallline.race.plan import (
 )
 from fallline.race.results import Results, Row
 from fallline.race.stopping import EarlyStop
-from fallline.race.training import CRASHED, FAILED, GO_ON, STOP
+from fallline.race.training import CRASHED, ENDED, FAILED, GO_ON, OVER_BUDGET, STOP
 from fallline.workloads import Workload
 
 
@@ -86,6 +86,10 @@ class Race:
 
     def measure_again(self) -> None:
         """The clock of a race that is stored, anew: in a quiet hour, for trials that ran in a busy one."""
+        if self.rules.clock == STEPS_CLOCK:
+            raise RaceError(
+                f"{self.results.path}: was raced by steps alone (--clock steps); there is no clock to measure"
+            )
         if self.rules.ruleset == BUDGET and self.results.begun_workloads():
             raise RaceError(
                 f"{self.results.path}: the trials of an equal-time race are as long as the steps measured before them "
@@ -99,8 +103,9 @@ class Race:
     def _leave_out(self, entry: Entry, problem: str) -> None:
         """What was measured on it before stays; the others are raced."""
         self.results.set_workload(entry.name, problem=problem)
-        self.progress.notice(f"Left out: {problem}")
         del self.entries[entry.name]
+        if self.entries:
+            self.progress.notice(f"Left out: {problem}")
 
     def _check(self, entry: Entry) -> None:
         """Evaluates an untrained model: does the workload work, is its target still ahead?"""
@@ -125,7 +130,8 @@ class Race:
         known = {*self.results.calibration(), *self.results.never_started()}
         if not anew and all((entry.name, name) in known for name in self.contestants):
             return
-        self.progress.notice(f"Measuring steps of {len(self.contestants)} contestants on {entry.name}, side by side")
+        who = ", ".join(self.contestants) if len(self.contestants) < 4 else f"{len(self.contestants)} contestants"
+        self.progress.notice(f"Measuring steps of {who} on {entry.name}")
         target = self.results.workloads()[entry.name]["target"]
         costs = preparing.measure_steps(
             self.engine,
@@ -250,6 +256,8 @@ class Race:
 
     def _ended(self, row: Row, event: Event, stop: EarlyStop) -> None:
         status = FAILED if event["event"] == LOST else event["status"]
+        if status in (OVER_BUDGET, ENDED) and not self.results.has_values(row.id):
+            self.results.remark(row.id, "the metric was never a number")
         self.results.end(row.id, status, event, event.get("note"))
         stop.ended(row)
         (self.results.checkpoints / f"{row.id}.pt").unlink(missing_ok=True)

@@ -26,6 +26,7 @@ _COLOURS = (
     "#c45ab3",
     "#5d6d7e",
     "#94a832",
+    "#222222",
 )
 _STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 
@@ -56,7 +57,7 @@ def draw(board: Leaderboard, folder: Path) -> list[Path]:
 
 
 def _style(index: int) -> dict[str, Any]:
-    """Colours repeat after ten contestants, together with the dashes they never do."""
+    """AlgoPerf's eleven contestants have a colour each; of more, colours and dashes together never repeat."""
     return {
         "color": _COLOURS[index % len(_COLOURS)],
         "linestyle": _STYLES[(index // 3) % len(_STYLES)],
@@ -78,7 +79,7 @@ def _profiles(axes: Axes, board: Leaderboard) -> None:
         xlabel="τ: time to target over the fastest contestant's",
         ylabel=f"share of {count} workloads within τ",
     )
-    step = 8 if count <= 8 else count
+    step = 8 if 8 % count == 0 else count
     axes.set_yticks([i / step for i in range(step + 1)], [f"{i}/{step}" for i in range(step + 1)])
     _finish(axes, "Performance profiles")
 

@@ -179,7 +179,8 @@ def verdict(board: Leaderboard) -> str:
         settings += f", Holm over {len(board.pairs)} pairs"
     alike = [row.contestant for row in board.rows[1:] if not board.pair(first.contestant, row.contestant).separated]
     if not alike:
-        return f"{first.contestant} is the fastest: separated from all {len(board.rows) - 1} others ({settings})."
+        others = board.rows[1].contestant if len(board.rows) == 2 else f"all {len(board.rows) - 1} others"
+        return f"{first.contestant} is the fastest: separated from {others} ({settings})."
     names = alike[0] if len(alike) == 1 else f"{', '.join(alike[:-1])} and {alike[-1]}"
     if len(alike) == len(board.rows) - 1 > 1:
         names = "any of the others"
