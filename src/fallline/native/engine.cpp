@@ -4,6 +4,7 @@
 #define FL_NAME(isa) FL_NAME_(isa)
 #define FL_NS FL_NAME(FL_ISA)
 
+#include <algorithm>
 #include <initializer_list>
 
 #include "engine.h"
@@ -15,10 +16,12 @@ namespace FL_NS {
 namespace {
 
 constexpr int64_t PREFETCH_AHEAD = 2 * FL_STAGE;
+// Columns are reduced over so many rows in float32, then in double.
+constexpr int64_t ROWS_IN_FLOAT = 64;
 
 struct Buffers {
     alignas(64) float data[FL_MAX_OPERANDS][FL_STAGE];
-    alignas(64) float echo[FL_STAGE];
+    alignas(64) float columns[FL_MAX_REDUCTIONS][FL_TILE_COLS];
 };
 
 inline bool is_direct(const fl_operand& o) { return o.format == F32 && !o.strides; }
@@ -197,9 +200,25 @@ void write_range(const fl_job* job, fl_tensor& t, int64_t start, int64_t n, bool
     const fl_kernel kernel = p.entry->passes[p.n_passes - 1];
     float* io[FL_MAX_OPERANDS];
     fl_segment segment{n, io, s, place.col, nullptr, nullptr, nullptr, nullptr};
+    // Calls the kernel on [at, at + m) of the parameter, whose operands begin at block; rows are segments of their own.
+    const auto compute = [&](float* const* block, int64_t at, int64_t m) {
+        for (int64_t done = 0; done < m;) {
+            int64_t run = m - done;
+            if (p.tiled) {
+                const int64_t line = (at + done) / t.cols, col = (at + done) % t.cols;
+                run = t.cols - col < run ? t.cols - col : run;
+                enter_segment(p, t, line / t.rows, line % t.rows, col, place, s);
+            }
+            for (int o = 0; o < p.n_operands; ++o) io[o] = block[o] + done;
+            segment.n = run;
+            kernel(&segment);
+            done += run;
+        }
+    };
     if (direct) {
-        for (int o = 0; o < p.n_operands; ++o) io[o] = static_cast<float*>(t.operands[o].data) + start;
-        kernel(&segment);
+        float* whole[FL_MAX_OPERANDS];
+        for (int o = 0; o < p.n_operands; ++o) whole[o] = static_cast<float*>(t.operands[o].data) + start;
+        compute(whole, start, n);
         return;
     }
     const uint32_t reads = p.reads[p.n_passes - 1];
@@ -220,21 +239,7 @@ void write_range(const fl_job* job, fl_tensor& t, int64_t start, int64_t n, bool
                 const int64_t bytes = element_bytes(operand.format);
                 prefetch_lines(static_cast<const char*>(operand.data) + (e + PREFETCH_AHEAD) * bytes, m * bytes);
             }
-        if (!p.tiled) {
-            for (int o = 0; o < p.n_operands; ++o) io[o] = block[o];
-            segment.n = m;
-            kernel(&segment);
-        } else {
-            for (int64_t at = 0; at < m;) {
-                const int64_t line = (e + at) / t.cols, col = (e + at) % t.cols;
-                const int64_t run = t.cols - col < m - at ? t.cols - col : m - at;
-                enter_segment(p, t, line / t.rows, line % t.rows, col, place, s);
-                for (int o = 0; o < p.n_operands; ++o) io[o] = block[o] + at;
-                segment.n = run;
-                kernel(&segment);
-                at += run;
-            }
-        }
+        compute(block, e, m);
         for (int o = 0; o < p.n_operands; ++o)
             if ((p.writes >> o & 1) && !is_direct(t.operands[o])) put(t, t.operands[o], e, m, block[o]);
         if (t.echo && (p.writes & 1)) put(t, *t.echo, e, m, block[0]);
@@ -267,7 +272,7 @@ void write_chunks(const fl_job* job, std::atomic<int64_t>* next, int64_t grain) 
                 current = index;
                 fill_scalars(job, t, index, s);
                 if (p.n_vectors) locate_vectors(job, t, place);
-                direct = !p.tiled && !t.echo;
+                direct = !t.echo;
                 for (int o = 0; o < p.n_operands; ++o) direct = direct && is_direct(t.operands[o]);
                 packed = is_packed(p, t);
             }
@@ -298,10 +303,10 @@ void reduce_tile(const fl_job* job, const fl_tensor& t, int64_t tile, int64_t ti
     const int64_t width = t.cols - col0 < tiling.width ? t.cols - col0 : tiling.width;
 
     double* scalar_partial = job->workspace + job->scalar_partial_at + tile_number * job->scalars_per_tile;
-    double out[FL_MAX_REDUCTIONS], *col_out[FL_MAX_REDUCTIONS];
-    int n_out = 0, n_col = 0, n_row_kind = 0;
+    double out[FL_MAX_REDUCTIONS];
     struct Target { int is_max, space, index; } targets[FL_MAX_REDUCTIONS];
-    int n_scalar_kind = 0;
+    struct Column { int is_max; double* at; } columns[FL_MAX_REDUCTIONS];
+    int n_out = 0, n_col = 0, n_row_kind = 0, n_scalar_kind = 0;
     for (int r = 0; r < p.n_reductions; ++r) {
         const fl_reduction& red = p.reductions[r];
         if (red.pass != pass) continue;
@@ -309,8 +314,9 @@ void reduce_tile(const fl_job* job, const fl_tensor& t, int64_t tile, int64_t ti
         if (red.space == 5) {
             double* at = job->workspace + t.col_partial_at +
                          ((n_col * t.batch + matrix) * tiling.down + strip) * t.cols + col0;
-            for (int64_t c = 0; c < width; ++c) at[c] = start;
-            col_out[n_col++] = at;
+            std::fill(at, at + width, start);
+            std::fill(buffers.columns[n_col], buffers.columns[n_col] + width, static_cast<float>(start));
+            columns[n_col++] = {red.is_max, at};
         } else if (red.space <= 2) {
             scalar_partial[n_scalar_kind] = start;
             targets[n_out++] = {red.is_max, red.space, n_scalar_kind++};
@@ -318,9 +324,8 @@ void reduce_tile(const fl_job* job, const fl_tensor& t, int64_t tile, int64_t ti
             targets[n_out++] = {red.is_max, red.space, n_row_kind++};
         }
     }
-    float* io[FL_MAX_OPERANDS];
+    float *io[FL_MAX_OPERANDS], *col_out[FL_MAX_REDUCTIONS];
     fl_segment segment{0, io, s, place.col, out, col_out, nullptr, nullptr};
-    double* moved_col[FL_MAX_REDUCTIONS];
     for (int64_t r = 0; r < height; ++r) {
         const int64_t row = row0 + r;
         for (int i = 0; i < n_out; ++i) out[i] = targets[i].is_max ? -HUGE_VAL : 0.0;
@@ -336,8 +341,7 @@ void reduce_tile(const fl_job* job, const fl_tensor& t, int64_t tile, int64_t ti
                 if (!in_place && (p.reads[pass] >> o & 1)) fetch(t, operand, first, m, io[o]);
             }
             if (p.tiled) enter_segment(p, t, matrix, row, col0 + at, place, s);
-            for (int i = 0; i < n_col; ++i) moved_col[i] = col_out[i] + at;
-            segment.col_out = moved_col;
+            for (int i = 0; i < n_col; ++i) col_out[i] = buffers.columns[i] + at;
             segment.n = m;
             kernel(&segment);
             at += m;
@@ -349,6 +353,14 @@ void reduce_tile(const fl_job* job, const fl_tensor& t, int64_t tile, int64_t ti
             } else {
                 const int64_t line = (targets[i].index * t.batch + matrix) * t.rows + row;
                 job->workspace[t.row_partial_at + line * tiling.across + band] = out[i];
+            }
+        }
+        if ((r + 1) % ROWS_IN_FLOAT && r + 1 < height) continue;
+        for (int i = 0; i < n_col; ++i) {
+            const float start = columns[i].is_max ? -HUGE_VALF : 0.0f;
+            for (int64_t c = 0; c < width; ++c) {
+                columns[i].at[c] = combine(columns[i].at[c], buffers.columns[i][c], columns[i].is_max);
+                buffers.columns[i][c] = start;
             }
         }
     }

@@ -16,7 +16,7 @@ struct fl_segment {
     const float* s;            // [0] factor of the gradient, then the scalars of the program
     const float* const* col;   // values per column, at the segment's first column
     double* out;               // reductions to one value per segment; the kernel accumulates
-    double* const* col_out;    // reductions per column; the kernel accumulates
+    float* const* col_out;     // reductions per column; the kernel accumulates
     // Only for kernels on 8-bit states, whose segments are whole blocks: by operand, null where it is no code.
     uint8_t* const* codes;
     float* const* scales;
@@ -36,15 +36,26 @@ using fl_stage = void (*)(const fl_small*);
 
 namespace fl_math {
 
-static inline float minimum(float a, float b) { return (a < b) | (a != a) ? a : b; }
-static inline float maximum(float a, float b) { return (a > b) | (a != a) ? a : b; }
+// Two selections, because compilers vectorise those where they would branch on a compound condition.
+template <class T>
+static inline T minimum_of(T a, T b) {
+    const T least = a < b ? a : b;
+    return a != a ? a : least;
+}
+template <class T>
+static inline T maximum_of(T a, T b) {
+    const T largest = a > b ? a : b;
+    return a != a ? a : largest;
+}
+static inline float minimum(float a, float b) { return minimum_of(a, b); }
+static inline float maximum(float a, float b) { return maximum_of(a, b); }
+static inline double minimum(double a, double b) { return minimum_of(a, b); }
+static inline double maximum(double a, double b) { return maximum_of(a, b); }
 static inline float sign(float a) { return static_cast<float>(a > 0.0f) - static_cast<float>(a < 0.0f); }
 static inline float sqrt(float a) { return __builtin_sqrtf(a); }
 static inline float rsqrt(float a) { return 1.0f / __builtin_sqrtf(a); }
 static inline float abs(float a) { return __builtin_fabsf(a); }
 
-static inline double minimum(double a, double b) { return (a < b) | (a != a) ? a : b; }
-static inline double maximum(double a, double b) { return (a > b) | (a != a) ? a : b; }
 static inline double sign(double a) { return static_cast<double>(a > 0.0) - static_cast<double>(a < 0.0); }
 static inline double sqrt(double a) { return __builtin_sqrt(a); }
 static inline double rsqrt(double a) { return 1.0 / __builtin_sqrt(a); }
@@ -148,35 +159,6 @@ static inline float pow(float x, float y) {
     r = (xd == 0.0) & (yd > 0.0) ? sign * 0.0 : r;
     const bool one = (yd == 0.0) | (xd == 1.0) | ((xd == -1.0) & (__builtin_fabs(yd) == HUGE_VAL));
     return static_cast<float>(one ? 1.0 : r);
-}
-
-// Sums in a fixed order: sixteen float lanes inside a block of at most 256, double across blocks.  The number
-// of lanes does not depend on the instruction set, so neither does the result.
-static inline double block_sum(const float* x, int64_t n) {
-    float lane[16] = {0.0f};
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-#pragma omp simd
-        for (int l = 0; l < 16; ++l) lane[l] += x[i + l];
-    }
-    for (int l = 0; i < n; ++i, ++l) lane[l] += x[i];
-    for (int width = 8; width > 0; width /= 2)
-        for (int l = 0; l < width; ++l) lane[l] += lane[l + width];
-    return lane[0];
-}
-
-static inline double block_max(const float* x, int64_t n) {
-    float lane[16];
-    for (int l = 0; l < 16; ++l) lane[l] = -HUGE_VALF;
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-#pragma omp simd
-        for (int l = 0; l < 16; ++l) lane[l] = maximum(lane[l], x[i + l]);
-    }
-    for (int l = 0; i < n; ++i, ++l) lane[l] = maximum(lane[l], x[i]);
-    for (int width = 8; width > 0; width /= 2)
-        for (int l = 0; l < width; ++l) lane[l] = maximum(lane[l], lane[l + width]);
-    return lane[0];
 }
 
 }  // namespace fl_math

@@ -1,32 +1,12 @@
-// Vectors for kernels whose states are 8-bit codes: decode, compute and encode a block without leaving registers
-// and the L1 cache.  What one lane computes is what formats.h computes for one element, bit for bit.
+// The codes of 8- and 4-bit states on vectors: decode, compute and encode a block without leaving registers and the
+// L1 cache.  What one lane computes is what formats.h computes for one element, bit for bit.
 //
 // A plain loop would not do here: compilers widen bytes and narrow codes through many shuffles.
 #pragma once
 
-#include "kernel.h"
-
-#if defined(__AVX2__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#elif defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include "vectors.h"
 
 namespace fl_vec {
-
-#if defined(__AVX512F__)
-constexpr int WIDTH = 16;
-#elif defined(__AVX2__)
-constexpr int WIDTH = 8;
-#else
-constexpr int WIDTH = 4;
-#endif
-
-typedef float vf __attribute__((vector_size(4 * WIDTH)));
-typedef int32_t vi __attribute__((vector_size(4 * WIDTH)));
-typedef uint32_t vu __attribute__((vector_size(4 * WIDTH)));
 
 constexpr int BLOCK = 256;
 constexpr int SPAN = 1024;  // the longest segment that a packed kernel takes
@@ -38,32 +18,6 @@ constexpr int SPAN = 1024;  // the longest segment that a packed kernel takes
 #endif
 template <class T>
 static inline void fetch_ahead(const T* p) { __builtin_prefetch(p + FL_AHEAD, 0, 3); }
-
-static inline vf load(const float* p) {
-    vf x;
-    __builtin_memcpy(&x, p, sizeof x);
-    return x;
-}
-static inline void store(float* p, vf x) { __builtin_memcpy(p, &x, sizeof x); }
-static inline vf wide(float x) { return vf{} + x; }
-static inline vf wide(vf x) { return x; }
-static inline vi bits(vf x) { return (vi)x; }
-static inline vf floats(vi x) { return (vf)x; }
-
-static inline vf sqrt(vf x) {
-#if defined(__AVX512F__)
-    return _mm512_sqrt_ps(x);
-#elif defined(__AVX2__)
-    return _mm256_sqrt_ps(x);
-#elif defined(__aarch64__)
-    return (vf)vsqrtq_f32((float32x4_t)x);
-#elif defined(__SSE2__)
-    return _mm_sqrt_ps(x);
-#else
-    for (int i = 0; i < WIDTH; ++i) x[i] = __builtin_sqrtf(x[i]);
-    return x;
-#endif
-}
 
 // To the nearest integer, ties to even.
 static inline vi rounded(vf x) {
@@ -283,47 +237,3 @@ static inline float encode(const float* values, uint32_t top, uint8_t* codes, in
 }
 
 }  // namespace fl_vec
-
-// The functions of the rule language on vectors.
-namespace fl_math {
-
-using fl_vec::vf;
-using fl_vec::vi;
-using fl_vec::wide;
-
-static inline vf sqrt(vf a) { return fl_vec::sqrt(a); }
-static inline vf rsqrt(vf a) { return 1.0f / fl_vec::sqrt(a); }
-static inline vf abs(vf a) { return fl_vec::floats(fl_vec::bits(a) & fl_vec::MAGNITUDE); }
-static inline vi negate(vi condition) { return condition == 0; }
-static inline vf number(vi condition) { return fl_vec::floats(condition & fl_vec::bits(wide(1.0f))); }
-static inline vf sign(vf a) { return number(a > 0.0f) - number(a < 0.0f); }
-
-template <class A, class B>
-static inline vf select(vi condition, A a, B b) { return condition ? wide(a) : wide(b); }
-static inline vf select(bool condition, vf a, vf b) { return condition ? a : b; }
-static inline vf select(bool condition, vf a, float b) { return condition ? a : wide(b); }
-static inline vf select(bool condition, float a, vf b) { return condition ? wide(a) : b; }
-
-static inline vf minimum(vf a, vf b) { return (a < b) | (a != a) ? a : b; }
-static inline vf minimum(vf a, float b) { return minimum(a, wide(b)); }
-static inline vf minimum(float a, vf b) { return minimum(wide(a), b); }
-static inline vf maximum(vf a, vf b) { return (a > b) | (a != a) ? a : b; }
-static inline vf maximum(vf a, float b) { return maximum(a, wide(b)); }
-static inline vf maximum(float a, vf b) { return maximum(wide(a), b); }
-
-template <class Function>
-static inline vf each(vf a, Function function) {
-    for (int i = 0; i < fl_vec::WIDTH; ++i) a[i] = function(a[i]);
-    return a;
-}
-static inline vf exp(vf a) { return each(a, [](float x) { return exp(x); }); }
-static inline vf log(vf a) { return each(a, [](float x) { return log(x); }); }
-static inline vf tanh(vf a) { return each(a, [](float x) { return tanh(x); }); }
-static inline vf pow(vf a, float b) { return each(a, [b](float x) { return pow(x, b); }); }
-static inline vf pow(vf a, vf b) {
-    for (int i = 0; i < fl_vec::WIDTH; ++i) a[i] = pow(a[i], b[i]);
-    return a;
-}
-static inline vf pow(float a, vf b) { return pow(wide(a), b); }
-
-}  // namespace fl_math

@@ -132,7 +132,7 @@ def compile_kernel(name: str, text: str, isa: str) -> int:
     )
     flags = (*FLAGS, *ISA_FLAGS[isa])
     version = compiler_version(compiler) if compiler else ""
-    headers = [(header.parent / name).read_text() for name in ("kernel.h", "packed.h")]
+    headers = [(header.parent / name).read_text() for name in ("kernel.h", "vectors.h", "packed.h")]
     identity = "\n".join((source, *headers, version, *flags))
     directory = cache_directory()
     target = directory / f"{name}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.so"

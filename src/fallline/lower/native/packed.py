@@ -139,7 +139,10 @@ class PackedPass(Pass):
         if name not in self.fetched:
             self.fetched.add(name)
             self.body.append(f"fl_vec::fetch_ahead({self.operand(name)} + i);")
-        return f"fl_vec::load({self.operand(name)} + i)"
+        return self.element(self.operand(name))
+
+    def element(self, array: str) -> str:
+        return f"fl_vec::load({array} + i)"
 
 
 def _needed(roots: Iterable[Node], known: Collection[int] = ()) -> list[Node]:

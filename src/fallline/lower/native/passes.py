@@ -13,8 +13,6 @@ from fallline.rules.program import Program
 class Pass:
     """Pass ``k`` as a C++ function: one loop over the elements of a segment."""
 
-    index = "i"
-
     def __init__(self, program: Program, slots: Slots, k: int):
         self.program, self.slots, self.k = program, slots, k
         self.head: dict[str, None] = {}
@@ -40,10 +38,13 @@ class Pass:
         return ["#pragma omp simd", "for (int64_t i = 0; i < n; ++i) {", *indent(self.body), "}"]
 
     def write(self, name: str, value: str) -> None:
-        self.body.append(f"{self.operand(name)}[{self.index}] = {value};")
+        self.body.append(f"{self.operand(name)}[i] = {value};")
 
     def load(self, name: str) -> str:
-        return f"{self.operand(name)}[{self.index}]"
+        return self.element(self.operand(name))
+
+    def element(self, array: str) -> str:
+        return f"{array}[i]"
 
     def operand(self, name: str) -> str:
         io = self.program.operands.index(name)
@@ -75,46 +76,70 @@ class Pass:
         if node.space == Space.COL:
             column = self.slots.column[node.index]
             self.head[f"const float* __restrict v{column} = seg->col[{column}];"] = None
-            return converted(f"v{column}[{self.index}]", False, wants_bool)
+            return converted(self.element(f"v{column}"), False, wants_bool)
         at = self.slots.in_segment(node)
         self.head[f"const float s{at} = s[{at}];"] = None
         return converted(f"s{at}", False, wants_bool)
 
 
-class ReducingPass(Pass):
-    """A pass that only reads: what is reduced goes to blocks in L1, which are summed in a fixed order."""
+_KINDS = {"sum": "fl_vec::Sum", "max": "fl_vec::Max"}
 
-    index = "base + i"
+
+class ReducingPass(Pass):
+    """A pass that only reads: lanes of vectors accumulate in registers, in an order that no instruction set changes."""
+
+    def __init__(self, program: Program, slots: Slots, k: int):
+        super().__init__(program, slots, k)
+        reductions = program.reductions[k]
+        self.by_column = [node for node in reductions if node.space == Space.COL]
+        self.by_segment = [node for node in reductions if node.space != Space.COL]
+        self.in_vectors = True
 
     def text(self) -> str:
-        for node in self.program.pass_nodes(self.k):
-            self.compute(node)
-        blocks, after = [], []
-        out = col = 0
-        for node in self.program.reductions[self.k]:
-            value, is_sum = self.value(node.args[0]), node.attr[0] == "sum"
-            if node.space == Space.COL:
-                self.head[f"double* __restrict c{col} = seg->col_out[{col}];"] = None
-                cell = f"c{col}[base + i]"
-                self.body.append(
-                    f"{cell} += {value};" if is_sum else f"{cell} = fl_math::maximum({cell}, (double){value});"
-                )
-                col += 1
-            else:
-                blocks.append(f"float r{out}[256];")
-                self.body.append(f"r{out}[i] = {value};")
-                target, block = f"seg->out[{out}]", f"fl_math::block_{node.attr[0]}(r{out}, m)"
-                after.append(f"{target} += {block};" if is_sum else f"{target} = fl_math::maximum({target}, {block});")
-                out += 1
+        vectors, elements = self.statements(in_vectors=True), self.statements(in_vectors=False)
+        kinds = [_KINDS[node.attr[0]] for node in self.by_segment]
         loop = [
-            *blocks,
-            "for (int64_t base = 0; base < n; base += 256) {",
-            "    const int64_t m = n - base < 256 ? n - base : 256;",
-            "#pragma omp simd",
-            "    for (int64_t i = 0; i < m; ++i) {",
-            *indent(indent(self.body)),
+            "for (int64_t base = 0; base < n; base += fl_vec::SUMMED) {",
+            "    const int64_t end = n - base < fl_vec::SUMMED ? n : base + fl_vec::SUMMED;",
+            *(f"    fl_vec::Lanes<{kind}> r{at};" for at, kind in enumerate(kinds)),
+            "    int64_t lanes = base;",
+            "    for (; lanes + fl_vec::LANES <= end; lanes += fl_vec::LANES) {",
+            "#pragma GCC unroll 4",
+            "        for (int l = 0; l < fl_vec::LANES; l += fl_vec::WIDTH) {",
+            "            const int64_t i = lanes + l;",
+            *indent(indent(indent(vectors))),
+            "        }",
             "    }",
-            *indent(after),
+            "    if (lanes < end) {",
+            *(f"        fl_vec::Rest<{kind}> x{at};" for at, kind in enumerate(kinds)),
+            "        for (int64_t i = lanes; i < end; ++i) {",
+            *indent(indent(indent(elements))),
+            "        }",
+            *(f"        r{at}.take(x{at}.lane);" for at in range(len(kinds))),
+            "    }",
+            *(f"    seg->out[{at}] = {kind}::join(seg->out[{at}], r{at}.total());" for at, kind in enumerate(kinds)),
             "}",
         ]
         return self.function(f"pass{self.k}", loop)
+
+    def statements(self, in_vectors: bool) -> list[str]:
+        self.in_vectors, self.body = in_vectors, []
+        for node in self.program.pass_nodes(self.k):
+            self.compute(node)
+        for at, node in enumerate(self.by_segment):
+            value = self.value(node.args[0])
+            self.body.append(
+                f"r{at}.take(l, fl_vec::wide({value}));" if in_vectors else f"x{at}.lane[i - lanes] = {value};"
+            )
+        for at, node in enumerate(self.by_column):
+            self.head[f"float* __restrict c{at} = seg->col_out[{at}];"] = None
+            kind, old, value = _KINDS[node.attr[0]], self.element(f"c{at}"), self.value(node.args[0])
+            self.body.append(
+                f"fl_vec::store(c{at} + i, {kind}::join({old}, fl_vec::wide({value})));"
+                if in_vectors
+                else f"c{at}[i] = {kind}::join({old}, {value});"
+            )
+        return self.body
+
+    def element(self, array: str) -> str:
+        return f"fl_vec::load({array} + i)" if self.in_vectors else f"{array}[i]"

@@ -1,0 +1,151 @@
+// Vectors of floats: the functions of the rule language on them, and reductions in a fixed order.
+//
+// What one lane computes is what kernel.h computes for one element, bit for bit.
+#pragma once
+
+#include "kernel.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace fl_vec {
+
+#if defined(__AVX512F__)
+constexpr int WIDTH = 16;
+#elif defined(__AVX2__)
+constexpr int WIDTH = 8;
+#else
+constexpr int WIDTH = 4;
+#endif
+
+typedef float vf __attribute__((vector_size(4 * WIDTH)));
+typedef int32_t vi __attribute__((vector_size(4 * WIDTH)));
+typedef uint32_t vu __attribute__((vector_size(4 * WIDTH)));
+
+static inline vf load(const float* p) {
+    vf x;
+    __builtin_memcpy(&x, p, sizeof x);
+    return x;
+}
+static inline void store(float* p, vf x) { __builtin_memcpy(p, &x, sizeof x); }
+static inline vf wide(float x) { return vf{} + x; }
+static inline vf wide(vf x) { return x; }
+static inline vi bits(vf x) { return (vi)x; }
+static inline vf floats(vi x) { return (vf)x; }
+
+static inline vf sqrt(vf x) {
+#if defined(__AVX512F__)
+    return _mm512_sqrt_ps(x);
+#elif defined(__AVX2__)
+    return _mm256_sqrt_ps(x);
+#elif defined(__aarch64__)
+    return (vf)vsqrtq_f32((float32x4_t)x);
+#elif defined(__SSE2__)
+    return _mm_sqrt_ps(x);
+#else
+    for (int i = 0; i < WIDTH; ++i) x[i] = __builtin_sqrtf(x[i]);
+    return x;
+#endif
+}
+
+}  // namespace fl_vec
+
+// The functions of the rule language on vectors.
+namespace fl_math {
+
+using fl_vec::vf;
+using fl_vec::vi;
+using fl_vec::wide;
+
+static inline vf sqrt(vf a) { return fl_vec::sqrt(a); }
+static inline vf rsqrt(vf a) { return 1.0f / fl_vec::sqrt(a); }
+static inline vf abs(vf a) { return fl_vec::floats(fl_vec::bits(a) & INT32_MAX); }
+static inline vi negate(vi condition) { return condition == 0; }
+static inline vf number(vi condition) { return fl_vec::floats(condition & fl_vec::bits(wide(1.0f))); }
+static inline vf sign(vf a) { return number(a > 0.0f) - number(a < 0.0f); }
+
+template <class A, class B>
+static inline vf select(vi condition, A a, B b) { return condition ? wide(a) : wide(b); }
+static inline vf select(bool condition, vf a, vf b) { return condition ? a : b; }
+static inline vf select(bool condition, vf a, float b) { return condition ? a : wide(b); }
+static inline vf select(bool condition, float a, vf b) { return condition ? wide(a) : b; }
+
+static inline vf minimum(vf a, vf b) { return (a < b) | (a != a) ? a : b; }
+static inline vf minimum(vf a, float b) { return minimum(a, wide(b)); }
+static inline vf minimum(float a, vf b) { return minimum(wide(a), b); }
+static inline vf maximum(vf a, vf b) { return (a > b) | (a != a) ? a : b; }
+static inline vf maximum(vf a, float b) { return maximum(a, wide(b)); }
+static inline vf maximum(float a, vf b) { return maximum(wide(a), b); }
+
+template <class Function>
+static inline vf each(vf a, Function function) {
+    for (int i = 0; i < fl_vec::WIDTH; ++i) a[i] = function(a[i]);
+    return a;
+}
+static inline vf exp(vf a) { return each(a, [](float x) { return exp(x); }); }
+static inline vf log(vf a) { return each(a, [](float x) { return log(x); }); }
+static inline vf tanh(vf a) { return each(a, [](float x) { return tanh(x); }); }
+static inline vf pow(vf a, float b) { return each(a, [b](float x) { return pow(x, b); }); }
+static inline vf pow(vf a, vf b) {
+    for (int i = 0; i < fl_vec::WIDTH; ++i) a[i] = pow(a[i], b[i]);
+    return a;
+}
+static inline vf pow(float a, vf b) { return pow(wide(a), b); }
+
+}  // namespace fl_math
+
+namespace fl_vec {
+
+// Sums and maxima in a fixed order: lanes of float inside a block, double across blocks.  The number of lanes does not
+// depend on the instruction set, so neither does the result.
+constexpr int LANES = 16;
+constexpr int64_t SUMMED = 256;  // elements of a block
+
+struct Sum {
+    static constexpr float START = 0.0f;
+    template <class T>
+    static inline T join(T a, T b) { return a + b; }
+};
+
+struct Max {
+    static constexpr float START = -HUGE_VALF;
+    template <class T>
+    static inline T join(T a, T b) { return fl_math::maximum(a, b); }
+};
+
+template <class Kind>
+struct Lanes {
+    vf part[LANES / WIDTH];
+
+    Lanes() {
+        for (vf& x : part) x = wide(Kind::START);
+    }
+    // Takes the values of the lanes from l on.
+    inline void take(int l, vf x) { part[l / WIDTH] = Kind::join(part[l / WIDTH], x); }
+    inline void take(const float (&x)[LANES]) {
+        for (int l = 0; l < LANES; l += WIDTH) take(l, load(x + l));
+    }
+    inline double total() const {
+        float lane[LANES];
+        for (int l = 0; l < LANES; l += WIDTH) store(lane + l, part[l / WIDTH]);
+        for (int width = LANES / 2; width > 0; width /= 2)
+            for (int l = 0; l < width; ++l) lane[l] = Kind::join(lane[l], lane[l + width]);
+        return lane[0];
+    }
+};
+
+// What is left of a block after the last whole sixteen.
+template <class Kind>
+struct Rest {
+    float lane[LANES];
+    Rest() {
+        for (float& x : lane) x = Kind::START;
+    }
+};
+
+}  // namespace fl_vec
