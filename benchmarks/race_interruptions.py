@@ -25,14 +25,13 @@ def start(results: Path, *more: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def finish(results: Path, *more: str) -> tuple[str, float]:
-    """What a race prints, and how long it takes."""
-    begin = time.perf_counter()
+def finish(results: Path, *more: str) -> str:
+    """What a race prints that runs to its end."""
     process = start(results, *more)
     out, error = process.communicate()
     if process.returncode:
         raise RuntimeError(error)
-    return out, time.perf_counter() - begin
+    return out
 
 
 def stored(results: Path) -> dict[str, list[Any]]:
@@ -57,37 +56,35 @@ def leaderboard(out: str) -> list[str]:
 
 
 def kills(count: int = 20, *, early_stop: bool = False) -> dict[str, Any]:
-    """Random moments from a seed, from the start of the interpreter to the last trial."""
+    """At random moments: after so many evaluations of the race, and some milliseconds more."""
     more = () if early_stop else ("--no-early-stop",)
     moments = random.Random(int(early_stop))
     with tempfile.TemporaryDirectory() as folder:
         whole, killed = Path(folder) / "whole.sqlite", Path(folder) / "killed.sqlite"
-        out, length = finish(whole, *more)
-        done: list[float] = []
-        while len(done) < count:
-            # Most of a run is its start, so a moment may fall before, between and within trials.
-            moment = moments.uniform(0.5, 0.75 * length)
+        out = finish(whole, *more)
+        total, done = _evaluations(whole), 0
+        for share in sorted(moments.uniform(0.0, 0.9) for _ in range(count)):
             process = start(killed, *more)
-            try:
-                process.wait(moment)
-                break  # it ended before its moment
-            except subprocess.TimeoutExpired:
+            while _evaluations(killed) < share * total and process.poll() is None:
+                time.sleep(0.005)
+            time.sleep(moments.uniform(0.0, 0.05))
+            if process.poll() is None:
                 os.kill(process.pid, signal.SIGKILL)
-                process.communicate()
-                done.append(moment)
-        again, _ = finish(killed, *more)
+                done += 1
+            process.communicate()
+        again = finish(killed, *more)
         # With early ends the order of events decides how far a trial goes that can no longer count.
         keys = ["best", "doubled", "remarks"] if early_stop else list(stored(whole))
         before, after = stored(whole), stored(killed)
         same = [key for key in keys if before[key] == after[key]]
         board = leaderboard(out) == leaderboard(again)
         return {
-            "killed": len(done),
+            "killed": done,
             "trials": len(after["trials"]),
             "evaluations": len(after["evaluations"]),
             "same": same,
             "leaderboard the same": board,
-            "ok": same == keys and board and len(done) == count and len(before["trials"]) == len(after["trials"]),
+            "ok": same == keys and board and done == count and len(before["trials"]) == len(after["trials"]),
         }
 
 
@@ -98,7 +95,7 @@ def ray_kills(count: int = 6) -> dict[str, Any]:
     moments = random.Random(2)
     with tempfile.TemporaryDirectory() as folder:
         local, on_ray = Path(folder) / "local.sqlite", Path(folder) / "ray.sqlite"
-        out, _ = finish(local, "--no-early-stop")
+        out = finish(local, "--no-early-stop")
         process = start(on_ray, "--no-early-stop", "--engine", "ray")
         done = 0
         while process.poll() is None:

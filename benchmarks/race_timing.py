@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import itertools
 import statistics
 import subprocess
 import sys
@@ -15,106 +15,83 @@ from typing import Any
 
 from fallline.race.contestants import named
 from fallline.race.engine import LocalEngine
-from fallline.race.plan import Entry
+from fallline.race.plan import SELF, STEPS_CLOCK, Entry, Rules
 from fallline.race.preparing import measure_steps, workload_request
-from fallline.race.results import Calibrated
+from fallline.race.results import Results
+from fallline.race.run import Progress, Race
 from fallline.workloads import load
 
 WORKLOAD = "chars"
 
 
-def overhead(steps: int = 100, rounds: int = 9) -> dict[str, Any]:
-    """A trial with evaluations and checkpoints against a bare loop of the same steps, side by side on one thread.
+def overhead(steps: int = 350, studies: int = 4) -> dict[str, Any]:
+    """What a trial takes beside training and evaluation, over its training.
 
-    Evaluation takes no time here: it is off the clock.
+    That is all a bare loop does not do: checkpoints, the pipe to the race, the results file, decisions; and building
+    the model, which it does too.  Both sides come from the same trials, so that a noisy machine cancels out.
     """
-    import torch
-
-    from fallline.race.building import build
-    from fallline.race.training import GO_ON, Assignment, train
-
-    torch.set_num_threads(1)
-    workload = load(WORKLOAD).replace(target=-1.0, max_steps=steps, eval_every=25, evaluate=lambda model: 1.0)
-    contestant = named("adamw")
-    point = dict(contestant.settings)
-
-    def bare() -> None:
-        model = workload.new_model(0)
-        built = build(contestant, point, model, steps)
-        for step in range(steps):
-            built.set_rates(step)
-            built.optimizer.zero_grad()
-            workload.training_loss(model, step, 0).backward()
-            built.optimizer.step()
-
-    def trial(folder: str) -> None:
-        task = Assignment(
-            trial=1,
-            contestant=contestant,
-            point=point,
-            seed=0,
-            max_steps=steps,
-            stop_at_target=True,
-            checkpoint=f"{folder}/1.pt",
-        )
-        events = train(workload, task)
-        event = next(events)
-        while event["event"] != "end":
-            event = events.send(GO_ON)
-        os.unlink(f"{folder}/1.pt")
-
-    ratios = []
-    with tempfile.TemporaryDirectory() as folder:
-        bare()
-        trial(folder)
-        for number in range(rounds):
-            arms = [bare, lambda: trial(folder)]
-            seconds = {}
-            for index in (0, 1) if number % 2 else (1, 0):
-                start = time.perf_counter()
-                arms[index]()
-                seconds[index] = time.perf_counter() - start
-            ratios.append(seconds[1] / seconds[0])
-    share = statistics.median(ratios) - 1
-    return {"share": share, "lowest": min(ratios) - 1, "highest": max(ratios) - 1, "ok": share <= 0.01}
+    entry = Entry(WORKLOAD, load(WORKLOAD).replace(target=-1.0, max_steps=steps), {"target": -1.0, "max_steps": steps})
+    ends: list[float] = []
+    with tempfile.TemporaryDirectory() as folder, Results(Path(folder) / "r.sqlite") as results:
+        engine = LocalEngine(1)
+        try:
+            progress = Progress(trial_ended=lambda row, status: ends.append(time.perf_counter()))
+            rules = Rules(ruleset=SELF, self_factor=1.0, studies=studies, clock=STEPS_CLOCK)
+            Race([entry], [named("adamw")], rules, results, engine, progress).run()
+        finally:
+            engine.close()
+        rows = results.rows()
+    shares = []
+    for (before, after), row in zip(itertools.pairwise(ends), rows[1:], strict=True):
+        assert row.training_seconds is not None and row.evaluation_seconds is not None
+        shares.append((after - before - row.training_seconds - row.evaluation_seconds) / row.training_seconds)
+    share = statistics.median(shares)
+    return {
+        "share": share,
+        "lowest": min(shares),
+        "highest": max(shares),
+        "evaluations a trial": steps // (entry.workload.eval_every or 1),
+        "seconds of training a trial": statistics.median(row.training_seconds or 0.0 for row in rows),
+        "ok": share <= 0.01,
+    }
 
 
-def parallel(seconds: float = 8.0) -> dict[str, Any]:
-    """Calibrated step times in a race of one job and in one of two, twice each, and beside a busy neighbour.
+def parallel(rounds: int = 6, seconds: float = 2.0) -> dict[str, Any]:
+    """Calibrated step times in races of one and of two jobs, in turns, and beside a busy neighbour.
 
     The clock is measured while no trial runs, so that jobs must not move it; the neighbour shows what they would do.
     """
-    one, two, again, busy = _steps(1, seconds), _steps(2, seconds), _steps(1, seconds), {}
-    with _neighbour():
-        busy = _steps(1, seconds)
+    engines = {jobs: LocalEngine(jobs) for jobs in (1, 2)}
+    try:
+        windows = [{jobs: _steps(engine, seconds) for jobs, engine in engines.items()} for _ in range(rounds)]
+        with _neighbour():
+            busy = _steps(engines[1], seconds)
+    finally:
+        for engine in engines.values():
+            engine.close()
     rows = {}
-    for name in one:
-        first, second, third = one[name], two[name], again[name]
-        # The noise band: what the same measurement differs by, and what each knows of itself.
-        own = max((c.high - c.low) / c.step_seconds for c in (first, second, third))
-        band = max(own, abs(third.step_seconds / first.step_seconds - 1), 0.01)
-        ratio = second.step_seconds / statistics.mean([first.step_seconds, third.step_seconds])
+    for name in busy:
+        one, two = ([window[jobs][name] for window in windows] for jobs in (1, 2))
+        ratio = statistics.median(two) / statistics.median(one)
+        # The noise band: by how much the same measurement differs from window to window.
+        band = max(0.01, (max(one) - min(one)) / 2 / statistics.median(one))
         rows[name] = {
-            "ms with one job": 1e3 * first.step_seconds,
-            "ms with two jobs": 1e3 * second.step_seconds,
-            "ms with one job, again": 1e3 * third.step_seconds,
+            "ms with one job": 1e3 * statistics.median(one),
+            "ms with two jobs": 1e3 * statistics.median(two),
             "change": ratio - 1,
             "band": band,
-            "ms beside a trial": 1e3 * busy[name].step_seconds,
+            "ms beside a trial": 1e3 * busy[name],
             "ok": abs(ratio - 1) <= band,
         }
     return {"contestants": rows, "ok": all(row["ok"] for row in rows.values())}
 
 
-def _steps(jobs: int, seconds: float) -> dict[str, Calibrated]:
-    engine = LocalEngine(jobs)
-    try:
-        entry = Entry(WORKLOAD, load(WORKLOAD))
-        request = workload_request(entry, entry.workload.target)
-        contestants = [named("adamw"), named("schedule_free_adamw")]
-        return measure_steps(engine, request, contestants, seconds=seconds).found
-    finally:
-        engine.close()
+def _steps(engine: LocalEngine, seconds: float) -> dict[str, float]:
+    entry = Entry(WORKLOAD, load(WORKLOAD))
+    request = workload_request(entry, entry.workload.target)
+    contestants = [named("adamw"), named("schedule_free_adamw")]
+    found = measure_steps(engine, request, contestants, seconds=seconds).found
+    return {name: cost.step_seconds for name, cost in found.items()}
 
 
 @contextmanager

@@ -85,6 +85,15 @@ def test_an_evaluation_that_was_saved_and_not_recorded_is_given_again(workload: 
     assert sorted(curve(again)) == [10, 20, 30, 40, 50, 60]
 
 
+def test_a_checkpoint_that_is_further_than_the_rows_means_beginning_anew(
+    workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "SAVING_SHARE", 0)
+    path = tmp_path / "1.pt"
+    events(workload, task("adamw", path), stop_after=3)
+    assert min(curve(events(workload, task("adamw", path, recorded=10)))) == 10, "the row of step 20 is missing"
+
+
 def test_a_damaged_checkpoint_means_beginning_anew(workload: Workload, tmp_path: Path) -> None:
     path = tmp_path / "1.pt"
     path.write_bytes(b"cut off")

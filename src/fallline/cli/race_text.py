@@ -140,10 +140,12 @@ def _one_workload(summary: Summary) -> Table:
         studies = summary.times[STEPS].cell(row.contestant, workload)
         return f"{sum(map(math.isfinite, studies.values()))} of {len(studies)}"
 
-    def megabytes(row: Row) -> str:
+    def states(row: Row) -> str:
         cost = summary.calibration.get((workload, row.contestant))
-        return NONE if cost is None else _three(cost.state_bytes / 1e6)
+        return NONE if cost is None else _three(cost.state_bytes / unit)
 
+    largest = max((cost.state_bytes for cost in summary.calibration.values()), default=0)
+    unit, name = (1e6, "MB") if largest >= 1e5 else (1e3, "kB")
     time, steps, wall = median(SECONDS), median(STEPS), median(WALL)
     calibrated = SECONDS in summary.boards
     columns = [*_RANK]
@@ -156,7 +158,7 @@ def _one_workload(summary: Summary) -> Table:
         ("score", lambda row: f"{row.score:.2f}"),
         ("group", lambda row: row.groups),
     ]
-    columns += [("states\nMB", megabytes)] if calibrated else []
+    columns += [(f"states\n{name}", states)] if calibrated else []
     return _table(columns, summary.board.rows)
 
 

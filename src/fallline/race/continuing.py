@@ -18,8 +18,8 @@ REMEDY = "name another file with --results"
 
 def check(results: Results, entries: Sequence[Entry], contestants: Sequence[Contestant], rules: Rules) -> None:
     """Refuses, in one line, whatever would change trials that have been run; more of everything may be added."""
-    _check_rules(results, rules)
     _check_workloads(results, entries)
+    _check_rules(results, rules)
     _check_contestants(results, contestants)
 
 

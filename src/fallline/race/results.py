@@ -99,6 +99,9 @@ class Results:
     def __init__(self, path: Path, *, writable: bool = True):
         self.path = path
         self.store = Store(path, SCHEMA, writable=writable)
+        # Workers wait until an evaluation is written, but not for the disk: rows survive kill -9 all the same, and the
+        # last ones that a loss of power takes away are computed again.
+        self.store.rows("pragma synchronous = normal")
 
     @property
     def checkpoints(self) -> Path:
