@@ -66,15 +66,25 @@ def test_damaged_files_are_reported_and_not_fatal(fallline: Command, logs: Path)
     assert "1 damaged" in ended.out and "slow/study_0/wmt_jax/trial_1" in ended.out
 
 
+def test_compat_says_how_many_published_scores_come_out(fallline: Command, tmp_path: Path) -> None:
+    for study in range(3):
+        reach(tmp_path / "logs", "amos", study, "wmt", 1, 10.0)
+        reach(tmp_path / "logs", "schedule_free_prodigy", study, "wmt", 1, None)
+    text = fallline("score", str(tmp_path / "logs"), "--algoperf-compat").out
+    assert "1 of 2 published scores of v0.5 come out to four decimals; published otherwise: amos 0.4918." in text
+    assert "speed-up" not in text, "there is no baseline among these"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["/no/such/folder"], "no such folder"),
         ([__file__], "not a tar archive"),
         (["--json", "--csv", "."], "exclude each other"),
+        (["LOGS", "--reference", "nobody"], "there is no submission 'nobody'; there are never, quick, slow"),
     ],
 )
-def test_bad_input_is_one_line(fallline: Command, arguments: list[str], said: str) -> None:
-    ended = fallline("score", *arguments)
+def test_bad_input_is_one_line(fallline: Command, logs: Path, arguments: list[str], said: str) -> None:
+    ended = fallline("score", *(str(logs) if a == "LOGS" else a for a in arguments))
     assert ended.code == 2 and said in ended.err
     assert len(ended.err.strip().splitlines()) == 1

@@ -12,6 +12,7 @@ from fallline.cli.race_text import show_race
 from fallline.race.contestants import named
 from fallline.race.plan import Entry, Rules, trials
 from fallline.race.results import Calibrated, Results
+from fallline.race.stopping import PAST_TAU_MAX
 from fallline.race.summary import Summary, summarize
 from fallline.workloads import load
 from tests.race import write_workload
@@ -88,6 +89,18 @@ def test_a_busy_machine_shows_in_the_wall_clock_alone(tmp_path: Path) -> None:
     summary = raced(tmp_path, {"adamw": [30] * 5, "lion": [40] * 5}, costs, paces={"adamw": 0.9})
     assert [row.contestant for row in summary.board.rows] == ["adamw", "lion"]
     assert summary.warning is not None and "wall clock of the trials: lion, adamw" in summary.warning
+
+
+def test_an_early_end_that_a_new_clock_does_not_justify_is_told(tmp_path: Path) -> None:
+    costs = {"adamw": cost(0.1), "lion": cost(0.5)}
+    raced(tmp_path, {"adamw": [20] * 5, "lion": [None] * 5}, costs)
+    with Results(tmp_path / "r.sqlite") as results:
+        last = next(row.id for row in results.rows() if row.contestant == "lion")
+        results.remark(last, PAST_TAU_MAX)
+        results.end(last, "censored", {"step": 20, "training": 10.0, "evaluation": 0.0})
+        assert not any("might have counted" in note for note in summarize(results).notes), "10 s are 5 times 2 s"
+        results.set_calibration("tiny", {"lion": cost(0.2)}, {}, {})
+        assert any(note.startswith("1 ended early that might have counted") for note in summarize(results).notes)
 
 
 def test_a_study_that_ended_without_a_value_counts_as_the_worst(tmp_path: Path) -> None:

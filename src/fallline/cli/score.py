@@ -36,8 +36,11 @@ def score(
         bool, typer.Option("--held-out/--no-held-out", help="The rules of v0.5 on held-out workloads; off since v0.6.")
     ] = True,
     reference: Annotated[
-        str, typer.Option("--reference", metavar="NAME", help="The submission that speed-ups refer to.")
-    ] = "baseline",
+        str | None,
+        typer.Option(
+            "--reference", metavar="NAME", help="What speed-ups refer to; `baseline` if it is there."
+        ),
+    ] = None,
     figures: Annotated[
         Path | None, typer.Option("--figures", metavar="DIR", help="Write both figures there, as PNG and SVG.")
     ] = None,
@@ -67,6 +70,7 @@ def score(
     except NoLogs as error:
         raise BadInput(str(error)) from None
     table = from_logs(found.trials, held_out=held_out, compat=compat)
+    reference = _reference(reference, table.contestants)
     board = leaderboard(table, compat=compat, reference=reference, budgets=BUDGETS["v0.5"], seed=seed)
     if figures is not None:
         draw_figures(board, figures, quiet)
@@ -79,6 +83,12 @@ def score(
     emit(data, lambda console: show(console, board, found, quiet=quiet), as_json=as_json, out=out)
     if as_json:
         _report(found.problems, quiet)
+
+
+def _reference(given: str | None, contestants: Sequence[str]) -> str | None:
+    if given is not None and given not in contestants:
+        raise BadInput(f"--reference: there is no submission {given!r}; there are {', '.join(contestants)}")
+    return given or ("baseline" if "baseline" in contestants else None)
 
 
 def draw_figures(board: Leaderboard, folder: Path, quiet: bool) -> None:
@@ -122,6 +132,7 @@ def show(console: Console, board: Leaderboard, found: Logs, *, quiet: bool) -> N
     console.print(table(board, hours))
     if board.compat:
         console.print("\nAlgoPerf's arithmetic: fewest evaluations for fastest trial, trapezoids for the integral.")
+        console.print(against_published(board))
     if not quiet:
         console.print()
         for line in details(board, found):
@@ -179,6 +190,16 @@ def details(board: Leaderboard, found: Logs) -> list[str]:
         f"{found.total_hours:,.0f} with evaluations, from {found.files:,} logs."
     )
     return lines
+
+
+def against_published(board: Leaderboard) -> str:
+    """How many of the scores published for v0.5 come out, and which do not."""
+    from fallline.score.algoperf import PUBLISHED
+
+    ours = {row.contestant: f"{row.score:.4f}" for row in board.rows if row.contestant in PUBLISHED}
+    other = [f"{name} {PUBLISHED[name]:.4f}" for name, score in ours.items() if score != f"{PUBLISHED[name]:.4f}"]
+    said = f"{len(ours) - len(other)} of {len(ours)} published scores of v0.5 come out to four decimals"
+    return f"{said}; published otherwise: {', '.join(other)}." if other else f"{said}."
 
 
 def problem_lines(problems: Sequence[Problem]) -> list[str]:

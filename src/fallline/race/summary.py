@@ -16,6 +16,7 @@ from fallline.measure.stats import ALPHA, holm
 from fallline.race.clock import StepClock
 from fallline.race.plan import BUDGET, STEPS_CLOCK, Rules
 from fallline.race.results import Calibrated, Results, Row
+from fallline.race.stopping import PAST_TAU_MAX
 from fallline.race.training import CENSORED
 from fallline.score.leaderboard import Leaderboard, leaderboard, without_infinity
 from fallline.score.separation import fewest_studies
@@ -198,7 +199,7 @@ def summarize(results: Results) -> Summary:
         training_hours=sum(row.training_seconds or 0.0 for row in rows) / 3600,
         evaluation_hours=sum(row.evaluation_seconds or 0.0 for row in rows) / 3600,
         saved_hours=_saved(rows, calibration) / 3600,
-        notes=(*problems, *_notes(rows)),
+        notes=(*problems, *_notes(rows), *_earlier_clock(rows, rules, clock, times.get(SECONDS))),
         unfinished=sum(row.status is None for row in rows),
     )
 
@@ -251,6 +252,20 @@ def _saved(rows: Sequence[Row], calibration: Mapping[tuple[str, str], Calibrated
             pace = cost.step_seconds if cost else (row.training_seconds or 0.0) / row.steps
             seconds += (row.max_steps - row.steps) * pace
     return seconds
+
+
+def _earlier_clock(rows: Sequence[Row], rules: Rules, clock: StepClock, times: StudyTimes | None) -> list[str]:
+    """Trials that ended past τ_max times the fastest on a clock that was measured again since."""
+    if times is None:
+        return []
+    fastest = dict(zip(times.columns, times.medians().min(axis=0).tolist(), strict=True))
+    count = sum(
+        row.status == CENSORED
+        and PAST_TAU_MAX in (row.note or "")
+        and clock.seconds(row.workload, row.contestant, row.steps or 0) <= rules.tau_max * fastest[row.workload]
+        for row in rows
+    )
+    return [f"{count} ended early that might have counted on the clock as it was measured since"] if count else []
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
