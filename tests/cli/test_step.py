@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import re
+import signal
 import sqlite3
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from fallline.cli.step_progress import Progress
+from fallline.step import adan_tables, claims, memory, memory_table, presets
+from fallline.step.gpt2 import Gpt2
+from fallline.step.plan import arms_of, grid
+from fallline.step.results import CellRecord, Results
 from tests.cli import Command
 
 QUICK = ("--optimizer", "adam", "--tensors", "1,2", "--sizes", "100", "--threads", "1", "--steps", "8", "--no-flush")
@@ -43,8 +53,8 @@ def test_json_is_alone_on_stdout(fallline: Command, out: str) -> None:
     assert machine["pinning"]["processors"] and machine["caches"] is not None
     with sqlite3.connect(out) as database:
         assert database.execute("select count(*) from cell where key = ?", (row["record"]["key"],)).fetchone() == (1,)
-    csv = fallline("step", *QUICK, "--impl", "eager,fused", "--out", out, "--csv", "--show").out.splitlines()
-    assert len(csv) == 1 + 2 * 2 and csv[0].startswith("table,label")
+    lines = fallline("step", *QUICK, "--impl", "eager,fused", "--out", out, "--csv", "--show").out.splitlines()
+    assert len(lines) == 1 + 2 * 2 and lines[0].startswith("table,label")
     markdown = fallline("step", *QUICK, "--impl", "eager,fused", "--out", out, "--md", "--show").out
     assert markdown.startswith("#### adam") and "| Parameters | Parameter Size |" in markdown
 
@@ -61,7 +71,10 @@ def test_missing_package_is_a_row_and_the_rest_runs(
 
 def test_model_from_a_users_file(fallline: Command, out: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
-    path.write_text("import torch\ndef net():\n    return torch.nn.Linear(30, 20)\ndef bad():\n    return 1 / 0\n")
+    path.write_text(
+        "import torch\ndef net():\n    return torch.nn.Linear(30, 20)\ndef bad():\n    return 1 / 0\n"
+        "def empty():\n    return torch.nn.ReLU()\ndef word():\n    return 'word'\n"
+    )
     command = ("step", "--impl", "eager,fused", "--threads", "1", "--steps", "3", "--no-flush", "--out", out)
     ended = fallline(*command, "--model", f"{path}:net")
     assert ended.code == 0 and "mine.py:net" in ended.out
@@ -69,13 +82,27 @@ def test_model_from_a_users_file(fallline: Command, out: str, tmp_path: Path) ->
     assert ended.code == 2
     assert ended.err.splitlines()[0].endswith("raised ZeroDivisionError")
     assert "Traceback" in ended.err and "1 / 0" in ended.err
+    assert "runpy" not in ended.err  # the user's own traceback, from the user's file on
+    for name, said in (
+        ("empty", "got ReLU without parameters that train"),
+        ("word", "got str"),
+        ("none", "no function"),
+    ):
+        ended = fallline(*command, "--model", f"{path}:{name}")
+        assert ended.code == 2 and said in ended.err and len(ended.err.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--sizes", "0"), "--sizes 0: must be whole numbers ≥ 1"),
+        (("--sizes=-5",), "--sizes -5: must be whole numbers ≥ 1"),
         (("--sizes", "a"), "--sizes a: must be whole numbers"),
+        (("--sizes", "1.5"), "--sizes 1.5: must be whole numbers"),
+        (("--tensors", ","), "--tensors ,: must be whole numbers ≥ 1"),
+        (("--tensors", "1000000000"), "--tensors 1000000000: must be at most 100,000"),
+        (("--threads", "0"), "--threads 0: must be whole numbers ≥ 1"),
+        (("--steps", "0"), "Invalid value for '--steps'"),
         (("--tensors", "4,4"), "twice, which would change nothing"),
         (("--impl", "magic"), "no implementation 'magic'"),
         (("--impl", "fused,fused"), "fused is named twice"),
@@ -86,9 +113,19 @@ def test_model_from_a_users_file(fallline: Command, out: str, tmp_path: Path) ->
         (("--option", "lr"), "must be NAME=VALUE"),
         (("--preset", "grid"), "--preset grid: must be one of adam-grid, adan-gpt2"),
         (("--preset", "adam-grid", "--sizes", "5"), "--sizes: fixed by --preset adam-grid"),
+        (("--preset", "adan-gpt2", "--impl", "fused"), "--impl: fixed by --preset adan-gpt2"),
+        (("--preset", "adan-gpt2", "--state-dtype", "int8"), "--state-dtype: fixed by --preset adan-gpt2"),
+        (("--preset", "adan-gpt2", "--up-to", "0"), "--up-to 0: must be a number > 0"),
+        (("--preset", "adan-gpt2", "--up-to", "nan"), "--up-to nan: must be a number > 0"),
+        (("--up-to", "100"), "--up-to: belongs to --preset adan-gpt2"),
         (("--model", "bert"), "--model bert: not known"),
+        (("--model", "gpt2-small", "--sizes", "5"), "the shapes are those of --model"),
         (("--against", "/no/such/table.md"), "cannot be read"),
-        (("--figure", "map.gif"), "must end in .png or .svg"),
+        (("--against", "adan-gpt2"), "compares with --preset adan-gpt2 only"),
+        (("--against", "adam-grid", "--sizes", "5"), "has none of the numbers and sizes of tensors"),
+        (("--figure", "map.gif"), "--figure map.gif: must end in .png or .svg"),
+        (("--figure", "/no/such/folder/map.png"), "--figure /no/such/folder/map.png: there is no directory"),
+        (("--figure", "map.png", "--model", "gpt2-small"), "there is no grid to draw"),
         (("--tensors", "100000", "--sizes", "100000000"), "GB are available"),
         (("--json", "--csv"), "exclude each other"),
     ],
@@ -105,6 +142,141 @@ def test_newer_file_is_refused(fallline: Command, out: str) -> None:
         database.execute("pragma user_version = 99")
     ended = fallline("step", *QUICK, "--impl", "eager,fused", "--out", out)
     assert ended.code == 2 and "newer fallline (format 99" in ended.err
+
+
+def test_files_that_are_no_results_are_refused(fallline: Command, tmp_path: Path) -> None:
+    text, other = tmp_path / "notes.txt", tmp_path / "other.sqlite"
+    text.write_text("hello, hello")
+    with sqlite3.connect(other) as database:
+        database.execute("create table mine (x)")
+    for path, said in (
+        (text, "not a results file"),
+        (other, "a database, but not one of step results"),
+        (tmp_path, "this is a directory"),
+        (tmp_path / "no" / "r.sqlite", "there is no directory"),
+    ):
+        ended = fallline("step", *QUICK, "--impl", "eager,fused", "--out", str(path))
+        assert ended.code == 2 and said in ended.err and len(ended.err.strip().splitlines()) == 1
+    assert text.read_text() == "hello, hello"
+    ended = fallline("step", *QUICK, "--impl", "eager,fused", "--out", str(tmp_path / "none.sqlite"), "--show")
+    assert ended.code == 2 and "no such results file" in ended.err
+
+
+def test_second_process_on_one_file_is_told(fallline: Command, out: str) -> None:
+    with Results(Path(out)):
+        ended = fallline("step", *QUICK, "--impl", "eager,fused", "--out", out)
+    assert ended.code == 2 and "another process is writing it" in ended.err
+
+
+def test_interrupted_run_says_so_in_one_line_and_goes_on(out: str) -> None:
+    command = [sys.executable, "-m", "fallline", "step", "--impl", "eager,fused", "--tensors", "1,2,3", "--sizes"]
+    command += ["100,200,400", "--no-flush", "--threads", "1", "--steps", "3", "--out", out]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stderr is not None and running.stdout is not None
+    for line in running.stderr:
+        if line.startswith("[2/9]"):
+            running.send_signal(signal.SIGINT)
+            break
+    rest = running.stderr.read().splitlines()
+    assert running.wait() == 130 and running.stdout.read() == ""
+    assert rest[-1].startswith("fallline: interrupted") and all(line.startswith("[") for line in rest[:-1])
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert re.match(r"[2-8] of 9 cells are in", ended.stderr)
+
+
+def test_steps_and_pinning_are_not_answered_with_older_samples(fallline: Command, out: str) -> None:
+    command = ("step", *QUICK[:-3], "--no-flush", "--impl", "eager,fused", "--out", out)
+    for more in (("--steps", "4"), ("--steps", "5"), ("--steps", "5", "--pin")):
+        ended = fallline(*command, *more, "--json")
+        assert "[2/2]" in ended.err
+        (table,) = json.loads(ended.out)["tables"]
+        assert f"{more[1]} steps of each" in table["title"] and ("pinned" in table["title"]) == ("--pin" in more)
+        assert all(row["arms"]["fused"]["samples"] == int(more[1]) for row in table["rows"])
+
+
+def test_a_table_per_number_of_threads(fallline: Command, out: str) -> None:
+    ended = fallline("step", *QUICK, "--threads", "2,1", "--impl", "eager,fused", "--out", out, "--pin")
+    assert ended.code == 0, ended.err
+    assert [" 1 thread, pinned" in ended.out, " 2 threads, pinned" in ended.out] == [True, True]
+    assert ", 2 threads:" in ended.err
+
+
+def test_flush_for_all_and_other_formats(fallline: Command, out: str) -> None:
+    command = ("step", *QUICK[:-1], "--flush", "--impl", "eager,fused,torch-fused", "--out", out, "--csv")
+    ended = fallline(*command, "--dtype", "bfloat16", "--state-dtype", "int8")
+    rows = list(csv.DictReader(io.StringIO(ended.out)))
+    assert {(row["flush"], row["dtype"]) for row in rows} == {("True", "bfloat16")}
+    assert all(float(row["ms"]) > 0 for row in rows) and {row["missing"] for row in rows} == {""}
+
+
+def test_another_table_beside_ours(fallline: Command, out: str, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs.csv"
+    theirs.write_text("tensors,size,eager,fused\n1,100,0.5,0.6\n8,100,0.5,0.4\n")
+    ended = fallline("step", *QUICK, "--impl", "eager,fused", "--out", out, "--against", str(theirs))
+    assert re.search(r"winners, published and here: the same in [01] of 1 cells", ended.out)
+
+
+@pytest.fixture
+def tiny_gpt2(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The preset with models of a few thousand parameters in place of the published ones."""
+    configs = (Gpt2(2, 1, 16, 50, 8), Gpt2(4, 1, 16, 50, 8), Gpt2(2, 2, 16, 50, 8), Gpt2(2, 2, 32, 50, 8))
+    for module in (presets, adan_tables, claims, memory_table):
+        monkeypatch.setattr(module, "CONFIGURATIONS", configs)
+
+
+def test_preset_from_measuring_to_the_page(fallline: Command, out: str, tiny_gpt2: None) -> None:
+    """All of adan-gpt2, with 200 steps and every configuration, on models that take no time."""
+    command = ("step", "--preset", "adan-gpt2", "--out", out, "--threads", "1")
+    ended = fallline(*command, "--up-to", "2000", "--steps", "200", "--memory-seconds", "0.001")
+    assert ended.code == 0, ended.err
+    assert "[3/3]" in ended.err and "memory of gpt2-2x1x16 with Adam" in ended.err
+    page = fallline(*command, "--up-to", "2000", "--steps", "200", "--show", "--md").out
+    assert page.count("| 2 | 2 | 32 |") == 2  # once in the table of times, once in that of memory
+    assert "| 200 steps Adam, s | 200 steps fused multi, s |" in page
+    assert "memory was measured in 1 cases" in page
+    last = page.strip().splitlines()[-1]
+    assert last.startswith("- A step of Adan takes") and "MiB more per million parameters. (data " in last
+    assert "with adan take" in page and "with adam take" in page
+
+
+def test_larger_configurations_are_modelled(fallline: Command, out: str, tiny_gpt2: None) -> None:
+    command = ("step", "--preset", "adan-gpt2", "--out", out, "--threads", "1", "--steps", "3", "--memory-seconds", "0")
+    ended = fallline(*command, "--up-to", "0.006")
+    assert ended.code == 0, ended.err
+    assert "[1/1]" in ended.err
+    times = ended.out.split("peak memory")[0]
+    assert re.search(r"^ +2 +2 +32 +0 +~", times, flags=re.MULTILINE)
+    assert not re.search(r"^ +2 +1 +16 +0 +~", times, flags=re.MULTILINE)
+
+
+def test_a_memory_measurement_that_dies_is_a_note(
+    fallline: Command, out: str, tiny_gpt2: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: object) -> None:
+        raise memory.Failed("the process ended with -9")
+
+    monkeypatch.setattr(memory_table, "measured", dies)
+    command = ("step", "--preset", "adan-gpt2", "--out", out, "--threads", "1", "--steps", "3")
+    ended = fallline(*command, "--memory-seconds", "0.001")
+    assert ended.code == 0, ended.err
+    assert "gpt2-2x1x16 with Adam could not be measured: the process ended with -9" in ended.out
+
+
+def test_progress_bar_shows_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    cells = grid([1, 2], [100], arms_of("adam", ["fused"], {}, "float32"))
+    with Progress(cells, quiet=False) as progress:
+        for cell in cells:
+            progress.tell(cell, None)
+            progress.tell(cell, CellRecord(cell, {}, {"rounds": 1, "stopped": "decided"}))
+    said = terminal.getvalue()
+    assert "1 × 100" in said and "2 × 100; about 0 s left" in said and "2/2" in said
 
 
 def test_other_machines_results_are_not_mixed_in(fallline: Command, out: str) -> None:

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,34 @@ def test_folder_without_write_permission_is_explained(tmp_path: Path) -> None:
             Store(tmp_path / "results.sqlite", SCHEMA)
     finally:
         tmp_path.chmod(0o700)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 96 KiB of its own, where the system lets us make one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", folder], capture_output=True).returncode:
+        pytest.skip("needs the right to mount")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def test_disk_that_is_really_full(small_disk: Path) -> None:
+    path, count = small_disk / "r.sqlite", 0
+    with Store(path, SCHEMA) as store, pytest.raises(StoreError, match="the disk is full"):
+        while count < 1000:
+            add(store, "x" * 2000)
+            count += 1
+    assert 0 < count < 1000
+    assert len(cells(path)) == count
+
+
+def test_reading_where_nothing_can_be_written(small_disk: Path) -> None:
+    path = small_disk / "r.sqlite"
+    with Store(path, SCHEMA) as store:
+        add(store, "there")
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    assert cells(path) == ["there"]
+    with pytest.raises(StoreError, match="cannot be written"):
+        Store(path, SCHEMA)

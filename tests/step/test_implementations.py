@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
+from fallline.step.arms import build_arms, tensors
 from fallline.step.implementations import Missing, build, hyperparameters, named
 from fallline.step.launches import count_launches
 from fallline.step.plan import arms_of, grid
 from fallline.step.results import ArmRecord
-from fallline.step.arms import build_arms, tensors
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SHAPES = [(7,), (33, 5), (1000,)]
@@ -75,7 +75,7 @@ def test_kernel_starts_per_variant() -> None:
 def test_arms_share_parameters_gradients_and_states() -> None:
     (cell,) = grid([3], [100], arms_of("adam", ["eager", "fused", "torch-fused"], {}, "float32"))
     params = tensors(cell, 0)
-    made = build_arms(cell, params, {arm.label: ArmRecord(arm.label) for arm in cell.arms})
+    made = build_arms(cell.arms, params, {arm.label: ArmRecord(arm.label) for arm in cell.arms})
     for param in params:
         for key in ("exp_avg", "exp_avg_sq"):
             assert len({optimizer.state[param][key].data_ptr() for optimizer in made.values()}) == 1

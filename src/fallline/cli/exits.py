@@ -25,6 +25,8 @@ def run(app: Callable[..., Any]) -> None:
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
     try:
         code = app(standalone_mode=False)
+        if code == INTERRUPTED:  # what typer makes of Ctrl-C, without a word
+            _leave("interrupted", INTERRUPTED)
         sys.exit(code if isinstance(code, int) else 0)
     except BadInput as error:
         _leave(str(error), BAD_INPUT)

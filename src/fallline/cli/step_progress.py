@@ -46,7 +46,7 @@ class Progress:
         if record is None:
             self.started = now
             if self._bar is not None:
-                self._bar.update(self._task, description=self._place(cell) + self._time_left())
+                self._bar.update(self._task, description=self._place(cell) + self._time_left(), refresh=True)
             return
         self.finished.append((cell, now - self.started))
         self.left.remove(cell)

@@ -68,7 +68,7 @@ class Store:
         if not self.path.parent.is_dir():
             raise StoreError(f"{self.path}: there is no directory {self.path.parent}; make it first")
         with self._explained():
-            database = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
+            database = self._connect(writable)
         database.row_factory = sqlite3.Row
         try:
             with self._explained():
@@ -84,6 +84,14 @@ class Store:
             database.close()
             raise
         return database
+
+    def _connect(self, writable: bool) -> sqlite3.Connection:
+        if writable or os.access(self.path.parent, os.W_OK):
+            return sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
+        # SQLite reads a file in WAL mode with the help of two files beside it, which cannot be made in such a folder;
+        # for the same reason nobody writes it there.
+        address = f"{self.path.resolve().as_uri()}?immutable=1"
+        return sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
 
     def _check(self, database: sqlite3.Connection, writable: bool) -> None:
         application, version = _pragma(database, "application_id"), _pragma(database, "user_version")

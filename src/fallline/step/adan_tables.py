@@ -97,8 +97,13 @@ def _mib(memory: Mapping[str, Mapping[str, Any]], config: Gpt2, label: str, figu
     for kind, mark in (("measured", ""), ("modelled", MODELLED)):
         found = memory.get(f"{kind} {config.name} {label}")
         if found is not None and "failed" not in found:
-            return f"{mark}{found[figure] / MIB:.0f}"
+            return mark + _in_mib(found[figure])
     return "–"
+
+
+def _in_mib(count: int) -> str:
+    mib = count / MIB
+    return f"{mib:.0f}" if mib >= 100 or mib == 0 else f"{mib:.3g}"
 
 
 def _delta(adam: str, adan: str) -> str:
@@ -121,7 +126,7 @@ def starts_table(table: TableResult, memory: Mapping[str, Mapping[str, Any]]) ->
                 name,
                 "–" if launches is None else str(launches),
                 milliseconds(row.arms[name]),
-                "–" if held is None else f"{MODELLED}{held / MIB:.0f}",
+                "–" if held is None else MODELLED + _in_mib(held),
             ]
         )
     header = ["", "kernel starts", "ms per step", "MiB beside states"]

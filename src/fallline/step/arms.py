@@ -44,16 +44,30 @@ def _filled(shape: tuple[int, ...], dtype: torch.dtype, block: torch.Tensor) -> 
     return param
 
 
-def build_arms(cell: Cell, params: Sequence[Parameter], records: dict[str, ArmRecord]) -> dict[str, Any]:
+def arms_with_room(cell: Cell, records: dict[str, ArmRecord]) -> list[Arm]:
+    """Those whose memory there is; to be asked before any of it is taken."""
+    found = []
+    for arm in cell.arms:
+        try:
+            check_room(cell, arm)
+            found.append(arm)
+        except Missing as reason:
+            records[arm.label].missing = str(reason)
+    return found
+
+
+def build_arms(
+    arms: Sequence[Arm], params: Sequence[Parameter], records: dict[str, ArmRecord], dtype: str = "float32"
+) -> dict[str, Any]:
     """The optimizers that can be had, one step done; states of one format are the same memory for all of them."""
     made: dict[str, Any] = {}
     pool: Pool = {}
-    for arm in cell.arms:
+    elements = sum(param.numel() for param in params)
+    for arm in arms:
         record = records[arm.label]
-        record.facts["bytes_moved"] = arm.bytes(cell.dtype).moved * cell.elements
+        record.facts["bytes_moved"] = arm.bytes(dtype).moved * elements
         record.facts["states"] = arm.states
         try:
-            check_room(cell, arm)
             optimizer = build(arm.implementation, arm.optimizer, params, dict(arm.options), arm.state_dtype)
             record.facts["first_seconds"] = _make_states(arm, optimizer, params, pool)
         except Missing as reason:

@@ -7,8 +7,9 @@ import dataclasses
 import importlib
 import inspect
 import io
+import logging
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torch.nn import Parameter
@@ -174,10 +175,8 @@ def build(
 ) -> Any:
     """That optimizer over these parameters; raises :class:`Missing` with the reason where that is impossible."""
     chosen = named(name)
-    said = io.StringIO()
     try:
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with _silence():
             return chosen.build(optimizer, params, options, chosen.states or state_dtype)
     except ImportError as error:
         raise Missing(f"not installed ({error})") from error
@@ -187,6 +186,19 @@ def build(
         if chosen.ours:
             raise
         raise does_not_work(error) from error
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Other packages greet and warn when imported; stdout may have to be JSON alone."""
+    before, said = logging.root.manager.disable, io.StringIO()
+    logging.disable(logging.WARNING)
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 def does_not_work(error: Exception) -> Missing:

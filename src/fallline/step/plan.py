@@ -83,18 +83,17 @@ class Cell:
                 del facts[option]
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:20]
 
-    def state_bytes(self) -> float:
-        """Of the largest set of states, which arms of the same format share."""
-        return self.elements * max(arm.bytes(self.dtype).states for arm in self.arms)
-
     def working_set(self) -> int:
-        """Bytes that a step goes through: parameters, gradients, states."""
-        return round(self.elements * 2 * WIDTHS[self.dtype] + self.state_bytes())
+        """Bytes that a step goes through: parameters, gradients, the largest set of states."""
+        states = max(arm.bytes(self.dtype).states for arm in self.arms)
+        return round(self.elements * (2 * WIDTHS[self.dtype] + states))
 
     def held(self) -> float:
         """Bytes that stay while the cell is measured: the cell, and states of formats of their own."""
-        formats = {arm.states: arm.bytes(self.dtype).states * self.elements for arm in self.arms}
-        return self.elements * 2 * WIDTHS[self.dtype] + sum(formats.values())
+        formats: dict[str, float] = {}
+        for arm in self.arms:
+            formats[arm.states] = max(formats.get(arm.states, 0.0), arm.bytes(self.dtype).states)
+        return self.elements * (2 * WIDTHS[self.dtype] + sum(formats.values()))
 
     def temporaries(self, arm: Arm) -> int:
         try:

@@ -27,7 +27,7 @@ from fallline.measure.interleave import (
     until_decided,
 )
 from fallline.measure.traffic import passes
-from fallline.step.arms import PART, build_arms, tensors
+from fallline.step.arms import PART, arms_with_room, build_arms, tensors
 from fallline.step.implementations import build, named
 from fallline.step.launches import count_launches
 from fallline.step.plan import PROBE, Arm, Cell, Plan
@@ -76,25 +76,37 @@ def _compiling_afresh(cells: Sequence[Cell]) -> contextlib.AbstractContextManage
 
 def measure(cell: Cell, limits: Limits, family: int) -> CellRecord:
     torch.set_num_threads(cell.threads)
+    records = {arm.label: ArmRecord(arm.label) for arm in cell.arms}
+    facts: dict[str, Any] = {
+        "looks": 1 if cell.steps else len(LOOKS),
+        "working_set": cell.working_set(),
+        "elements": cell.elements,
+        "load": machine.load_average(),
+        "wrong": None,
+    }
+    able = arms_with_room(cell, records)
     with pinned(cell.threads if cell.pinned else None):
-        params = tensors(cell, limits.seed)
-        arms = {arm.label: ArmRecord(arm.label) for arm in cell.arms}
-        optimizers = build_arms(cell, params, arms)
-        facts: dict[str, Any] = {
-            "looks": 1 if cell.steps else len(LOOKS),
-            "working_set": cell.working_set(),
-            "elements": cell.elements,
-            "load": machine.load_average(),
-            "pinning": machine.pinning(),
-            "wrong": _wrong(params, optimizers),
-        }
-        if facts["wrong"] is None and optimizers:
-            _time(cell, optimizers, arms, facts, limits, family)
-            facts["wrong"] = _wrong(params, optimizers)
-        optimizers.clear()
-        del params
-        gc.collect()
-    return CellRecord(cell, arms, facts)
+        facts["pinning"] = machine.pinning()
+        if able:
+            _build_and_time(cell, able, records, facts, limits, family)
+    gc.collect()
+    return CellRecord(cell, records, facts)
+
+
+def _build_and_time(
+    cell: Cell,
+    able: Sequence[Arm],
+    records: dict[str, ArmRecord],
+    facts: dict[str, Any],
+    limits: Limits,
+    family: int,
+) -> None:
+    params = tensors(cell, limits.seed)
+    optimizers = build_arms(able, params, records, cell.dtype)
+    facts["wrong"] = _wrong(params, optimizers)
+    if facts["wrong"] is None and optimizers:
+        _time(cell, optimizers, records, facts, limits, family)
+        facts["wrong"] = _wrong(params, optimizers)
 
 
 def _time(

@@ -94,7 +94,7 @@ def told_apart(table: TableResult) -> list[str]:
         others = [name for name, arm in row.arms.items() if arm.counts and name != first]
         for other in others if len(table.rows) == 1 else row.tied:
             text = sentence(first, other, row.compare(first, other), unit=" ms", corrected_p=row.p(first, other))
-            found.append(f"{row.cell.label}: {text}.")
+            found.append(f"{row.cell.label}{', flushed' if row.cell.flush else ''}: {text}.")
     if len(found) > MOST_LISTED:
         return [*found[:MOST_LISTED], f"And {len(found) - MOST_LISTED} more such pairs; --csv has all numbers."]
     return found
