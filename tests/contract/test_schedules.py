@@ -1,5 +1,6 @@
 """Hyperparameters may change at any time: by schedulers, by hand, in tensors."""
 
+import numpy as np
 import pytest
 import torch
 from torch.optim import lr_scheduler
@@ -109,6 +110,14 @@ def test_betas_in_tensors():
     betas = (torch.tensor(0.75, dtype=torch.float64), torch.tensor(0.875, dtype=torch.float64))
     run(fallline.AdamW(ours, lr=0.1, betas=betas), 3)
     run(fallline.AdamW(theirs, lr=0.1, betas=(0.75, 0.875)), 3)
+    assert_same(values(ours), values(theirs))
+
+
+@pytest.mark.parametrize("array", [torch.tensor, np.array])
+def test_hyperparameters_in_arrays(array):
+    ours, theirs = parameters((5, 3)), parameters((5, 3))
+    run(fallline.AdamW(ours, lr=array(0.125), betas=array([0.75, 0.875])), 3)
+    run(fallline.AdamW(theirs, lr=0.125, betas=(0.75, 0.875)), 3)
     assert_same(values(ours), values(theirs))
 
 

@@ -95,9 +95,9 @@ class GroupClasses:
 
 def _plain(value: Any) -> Any:
     """A hyperparameter as plain numbers: tensors are read here, once per step."""
-    if isinstance(value, Tensor):
+    if isinstance(value, (Tensor, np.ndarray)) and len(value.reshape(-1)) == 1:
         return float(value)
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, (tuple, list, Tensor, np.ndarray)):
         return tuple(_plain(v) for v in value)
     return value
 

@@ -126,6 +126,8 @@ class Range:
         if value is None and self.may_be_none:
             return
         try:
+            if isinstance(value, (str, bytes)):
+                raise TypeError  # float() would read "1e-3", which is what YAML makes of 1e-3
             number = float(value)
         except (TypeError, ValueError, RuntimeError):
             raise TypeError(f"{name} must be a number {self.says}, got {value!r}") from None
