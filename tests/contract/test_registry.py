@@ -11,6 +11,7 @@ from torch import nn
 import fallline
 from fallline import optimizers
 from fallline.optimizers.describe import Description
+from fallline.rules import rule
 
 from .trajectories import assert_same, parameters, python, run, values
 
@@ -285,3 +286,18 @@ def test_user_rule_errors():
         fallline.optimizer(signum, lr=0.1, beta=0.9, gamma=1.0)
     with pytest.raises(ValueError, match=r"lr must be >= 0, got -1"):
         fallline.optimizer(signum, lr=-1.0, beta=0.9)
+
+
+def test_user_rule_cannot_take_names_of_every_optimizer():
+    @rule
+    def flagged(p, g, *, lr, fused):
+        return p - lr * fused * g
+
+    @rule
+    def documented(p, g, *, lr, doc):
+        return p - lr * doc * g
+
+    with pytest.raises(ValueError, match=r"flagged has an argument fused, .*; rename it"):
+        fallline.optimizer(flagged, lr=0.1, fused=0.5)
+    with pytest.raises(ValueError, match=r"documented has an argument doc, .*; rename it"):
+        fallline.optimizer(documented, lr=0.1, doc=0.5)

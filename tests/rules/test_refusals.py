@@ -230,6 +230,10 @@ def has_a_reserved_state(p, g, step, *, lr):
     return p - lr * g, step
 
 
+def has_a_reserved_argument(p, g, *, lr, params):
+    return p - lr * params * g
+
+
 SIGNATURES: list[tuple[Callable[..., Any], str]] = [
     (has_a_default, "lr has a default; defaults belong to the optimizer: fallline.optimizer(rule, lr=…)"),
     (has_an_unknown_note, "m is annotated with <class 'int'>; use signed, nonneg, weights, scalar, group or optimizer"),
@@ -242,6 +246,7 @@ SIGNATURES: list[tuple[Callable[..., Any], str]] = [
     (starts_as_another_shape, "m starts as 'param' but has another shape; let it start as a number"),
     (has_a_state_per_row, "@rule(derive={'flag': lambda ndim: ndim > 1})"),
     (has_a_reserved_state, "a state cannot be called step; it means something else, rename it"),
+    (has_a_reserved_argument, "an argument cannot be called params; it means something else, rename it"),
 ]
 
 
@@ -269,6 +274,12 @@ def test_impossible_options_of_the_decorator_are_told(options: dict[str, Any], r
     line, says = offence(lambda: rule(**options)(lengthy))
     assert line.startswith("def lengthy(")
     assert remedy in says
+
+
+@pytest.mark.parametrize("thing", [3, dict, len, rule(lengthy)], ids=lambda x: type(x).__name__)
+def test_a_rule_is_a_function(thing: Any) -> None:
+    with pytest.raises(RuleError, match="a rule is a function: def rule"):
+        rule(thing)
 
 
 def test_counts_is_parameter_or_group():

@@ -79,6 +79,9 @@ def optimizer(rule: Rule, class_name: str | None = None, /, **defaults: Any) -> 
     """
     if not isinstance(rule, Rule):
         raise TypeError(f"fallline.optimizer needs a function decorated with @rule, got {rule!r}")
+    for taken in (*rule.hypers, *rule.statics, *rule.aliases):
+        if taken in GROUP_OPTIONS or taken in OPTIMIZER_OPTIONS or taken in inspect.signature(describe).parameters:
+            raise ValueError(f"{rule.name} has an argument {taken}, a name that every optimizer uses itself; rename it")
     name = class_name or "".join(part.capitalize() for part in rule.name.split("_"))
     described = describe(rule, name, doc=rule.function.__doc__ or f"The optimizer of the rule {rule.name}.", **defaults)
     return class_of(described, rule.function.__module__)
@@ -91,6 +94,8 @@ def list_optimizers(pattern: str = "*") -> list[str]:
 
 def find(name: str) -> Description:
     """By registry name or class name, in any case."""
+    if not isinstance(name, str):
+        raise TypeError(f'the name of an optimizer must be a string such as "adamw", got {name!r}')
     for described in descriptions():
         if name.lower() in (described.name, described.class_name.lower()):
             return described

@@ -53,6 +53,8 @@ class Rule:
         derive: Mapping[str, Callable[..., Any]],
         counts: str,
     ):
+        if not inspect.isfunction(function):
+            raise RuleError(f"a rule is a function: def rule(p, g, state, …, *, lr, …), got {function!r}")
         if counts not in ("parameter", "group"):
             raise RuleError(f'counts must be "parameter" or "group", got {counts!r}')
         self.function = function
@@ -106,6 +108,9 @@ class Rule:
 
     def _check_declaration(self) -> None:
         place = _where(self.function)
+        for name in (*self.hypers, *self.statics, *self.aliases):
+            if name in ("params", "param_names", "self"):
+                raise RuleError(f"{place}: an argument cannot be called {name}; it means something else, rename it")
         for name, state in self.states.items():
             if name in RESERVED:
                 raise RuleError(f"{place}: a state cannot be called {name}; it means something else, rename it")
