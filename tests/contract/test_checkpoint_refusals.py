@@ -94,6 +94,14 @@ CASES = {
         lambda: changed("int8", exp_avg__int8=torch.zeros(65, 64, dtype=torch.int8)),
         ["parameter 0", "exp_avg:int8", "(65, 64)", "(64, 65)"],
     ),
+    "missing state": (
+        lambda: changed(exp_avg=None),
+        ["parameter 0", "no 'exp_avg'", "AdamW", "whole checkpoint"],
+    ),
+    "state that is None": (
+        lambda: {**good(), "state": {0: {**good()["state"][0], "exp_avg_sq": None}}},
+        ["parameter 0", "no 'exp_avg_sq'"],
+    ),
     "unknown format": (
         lambda: changed(exp_avg__int3=torch.zeros(5), exp_avg=None),
         ["parameter 0", "exp_avg:int3"],

@@ -53,6 +53,16 @@ def test_sophia_does_not_warn_those_who_update_it() -> None:
         steps(optimizer, 150)
 
 
+def test_curvature_without_any_gradient_is_refused() -> None:
+    optimizer = fallline.SophiaG([one()])
+    with pytest.raises(RuntimeError, match=r"update_hessian\(\) found no gradient; .* before zero_grad\(\)"):
+        optimizer.update_hessian()
+    steps(optimizer, 1)
+    optimizer.zero_grad()
+    with pytest.raises(RuntimeError, match="found no gradient"):
+        optimizer.update_hessian()
+
+
 def test_a_copy_of_sophia_still_warns() -> None:
     optimizer = copy.deepcopy(fallline.SophiaG([one()]))
     with pytest.warns(UserWarning, match="update_hessian"):

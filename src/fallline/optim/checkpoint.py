@@ -61,6 +61,8 @@ def export_for_torch(optimizer: RuleOptimizer) -> dict[str, Any]:
     >>> opt.step()
     >>> torch.optim.AdamW([w]).load_state_dict(fallline.export_for_torch(opt))
     """
+    if not hasattr(optimizer, "description"):
+        raise TypeError(f"export_for_torch needs an optimizer of fallline, got a {type(optimizer).__name__}")
     if optimizer.description.torch_class is None:
         raise ValueError(f"torch.optim has no {optimizer.description.class_name}; use state_dict() to save it")
     theirs = inspect.signature(getattr(torch.optim, optimizer.description.torch_class)).parameters
@@ -103,7 +105,7 @@ def load(optimizer: RuleOptimizer, state_dict: dict[str, Any]) -> None:
         for i, (mine, theirs) in enumerate(zip(optimizer.param_groups, saved["param_groups"], strict=True))
     ]
     group_of = {p: {**g, **new} for g, new in zip(optimizer.param_groups, merged, strict=True) for p in g["params"]}
-    entries = WatchedStates(optimizer._invalidate)
+    entries = WatchedStates(optimizer._invalidation())
     for key, entry in saved["state"].items():
         if not isinstance(key, int):
             dict.__setitem__(entries, key, deepcopy(entry))
@@ -240,7 +242,7 @@ def _loaded_entry(
     for name, state in rule.states.items():
         if state.shape == "scalar":
             if name in entry:
-                result[name] = torch.tensor(_number(entry[name], name, where), dtype=torch.float64)
+                result[name] = torch.tensor(_number(entry[name], name, where), dtype=torch.float64, device="cpu")
         elif not state.is_scalar:
             found = fitted(name, state.settled(statics), entry, param, group["state_dtype"], where) or {}
             result.update((key, _own(value, param)) for key, value in found.items())
@@ -251,8 +253,21 @@ def _loaded_entry(
         steps = _number(entry.get(STEP, 1.0), STEP, where)
         if steps < 0:
             raise ValueError(f"{where}: {STEP} is {steps:g}; it should be >= 0")
-        result[STEP] = torch.tensor(steps, dtype=torch.float32)
+        result[STEP] = torch.tensor(steps, dtype=torch.float32, device="cpu")
+        _refuse_incomplete(optimizer, result, where)
     return result
+
+
+def _refuse_incomplete(optimizer: RuleOptimizer, entry: Mapping[str, Any], where: str) -> None:
+    """A state that always exists would otherwise begin anew in the middle of a run; one that a flag switches on may
+    be missing, if the flag was set after the last step."""
+    for name, state in optimizer.description.rule.states.items():
+        in_group = state.shape in ("group", "optimizer")
+        if state.when is None and not in_group and not any(key in entry for key in keys_of(name)):
+            raise ValueError(
+                f"{where} has no {name!r}, without which {type(optimizer).__name__} cannot go on; "
+                "load a whole checkpoint, or one without this parameter's state to begin it anew"
+            )
 
 
 def _own(value: Tensor, param: Tensor) -> Tensor:

@@ -58,7 +58,7 @@ def factor(optimizer: RuleOptimizer, buckets: Sequence[Bucket], sparse: Sequence
     norms += [float(torch.linalg.vector_norm(real_view(g.values()), dtype=torch.float64)) for g in sparse]
     # hypot would hide a NaN beside an infinity; torch's norm does not.
     norm = math.nan if any(map(math.isnan, norms)) else math.hypot(*norms) * unscale
-    optimizer.grad_norm = torch.tensor(norm, dtype=torch.float32)
+    optimizer.grad_norm = torch.tensor(norm, dtype=torch.float32, device="cpu")
     if optimizer.skip_nonfinite and not math.isfinite(norm):
         return None
     if optimizer.clip_norm is None:

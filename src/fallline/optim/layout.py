@@ -31,9 +31,9 @@ def _shares_addresses(tensor: Tensor) -> bool:
 
 def _offsets(tensor: Tensor) -> Tensor:
     """Where each element is, counted in elements from the first one."""
-    offsets = torch.zeros((), dtype=torch.int64)
+    offsets = torch.zeros((), dtype=torch.int64, device="cpu")
     for stride, size in zip(tensor.stride(), tensor.shape, strict=True):
-        offsets = offsets.unsqueeze(-1) + torch.arange(size) * stride
+        offsets = offsets.unsqueeze(-1) + torch.arange(size, device="cpu") * stride
     return offsets.reshape(-1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter, is_, itemgetter
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from fallline.lower.batch import HALF, StepNumbers
@@ -97,14 +99,15 @@ class RuleOptimizer(torch.optim.Optimizer):
     # ------------------------------------------------------------------ groups
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        known = {*self.defaults, *self.description.rule.states, STEP, modes.FLAG}
-        check_group_keys(param_group, known, type(self).__name__)
+        check_group_keys(param_group, {*self.defaults, *self._group_states()}, type(self).__name__)
         self._check_group({**self.defaults, **param_group})
         refuse_repeated(param_group)
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         try:
             for index, param in enumerate(group["params"]):
+                if is_lazy(param):
+                    continue  # it has no shape before the first forward pass, and is looked at when it steps
                 name = self._name_of(group, index)
                 check_parameter(param, name)
                 check_possible(param, group, name)
@@ -126,6 +129,13 @@ class RuleOptimizer(torch.optim.Optimizer):
         if self.description.has_modes:
             group[modes.FLAG] = self.param_groups[0].get(modes.FLAG, True)
         self._plan = None
+
+    def _group_states(self) -> list[str]:
+        """What this optimizer keeps in a group beside its options."""
+        rule = self.description.rule
+        names = [name for name, state in rule.states.items() if state.shape in ("group", "optimizer")]
+        names += [STEP] if rule.counts == "group" else []
+        return names + ([modes.FLAG] if self.description.has_modes else [])
 
     def _check_group(self, group: Mapping[str, Any]) -> None:
         description = self.description
@@ -168,14 +178,23 @@ class RuleOptimizer(torch.optim.Optimizer):
 
     # ------------------------------------------------------------------ plan
 
-    def _invalidate(self) -> None:
-        self._plan = None
+    def _invalidation(self) -> Callable[[], None]:
+        """Drops the plan.  The states hold this, so it holds the optimizer weakly: without a cycle the memory of an
+        optimizer is free as soon as nobody uses it."""
+        itself = weakref.ref(self)
+
+        def invalidate() -> None:
+            if (optimizer := itself()) is not None:
+                optimizer._plan = None
+
+        return invalidate
 
     def _adopt_states(self) -> None:
         """Watches the states that torch's base class, a checkpoint or a copy has set."""
-        watched = WatchedStates(self._invalidate)
+        invalidate = self._invalidation()
+        watched = WatchedStates(invalidate)
         for param, entry in self.state.items():
-            dict.__setitem__(watched, param, Watched(entry, self._invalidate) if entry else entry)
+            dict.__setitem__(watched, param, Watched(entry, invalidate) if entry else entry)
         self.state = watched
         self._plan = None
 
@@ -252,13 +271,14 @@ class RuleOptimizer(torch.optim.Optimizer):
             programs.append(rule.program(trace))
         completed = [self._completed(m, program.states) for m, program in zip(members, programs, strict=True)]
         # Nothing above has changed anything; now states may be set.
+        invalidate = self._invalidation()
         for member, entry in zip(members, completed, strict=True):
             known = self.state.get(member.param)
             if isinstance(known, Watched):
                 dict.clear(known)
                 dict.update(known, entry)
             else:
-                dict.__setitem__(self.state, member.param, Watched(entry, self._invalidate))
+                dict.__setitem__(self.state, member.param, Watched(entry, invalidate))
         self._share_scalars(len(everyone), members)
         buckets: dict[Any, list[Member]] = {}
         for member, program in zip(members, programs, strict=True):
@@ -288,12 +308,13 @@ class RuleOptimizer(torch.optim.Optimizer):
         where = f"the state of {member.name}"
         old = self.state.get(param) or {}
         entry = dict(old)
-        entry.setdefault(STEP, torch.zeros((), dtype=torch.float32))
+        entry.setdefault(STEP, torch.zeros((), dtype=torch.float32, device="cpu"))
         for name, state in states.items():
             if state.shape in ("group", "optimizer"):
                 continue
             if state.shape == "scalar":
-                entry.setdefault(name, torch.tensor(self._initial(state, group), dtype=torch.float64))
+                start = torch.tensor(self._initial(state, group), dtype=torch.float64, device="cpu")
+                entry.setdefault(name, start)
                 continue
             found = fitted(name, state, old, param, group["state_dtype"], where)
             if found is None:
@@ -315,7 +336,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         names = [STEP, *(n for n, s in self.description.rule.states.items() if s.shape == "scalar")]
         self._flat: dict[str, np.ndarray] = {}
         for name in names:
-            flat = torch.zeros(count, dtype=torch.float32 if name == STEP else torch.float64)
+            flat = torch.zeros(count, dtype=torch.float32 if name == STEP else torch.float64, device="cpu")
             for member in members:
                 entry = self.state[member.param]
                 if name in entry:
@@ -440,15 +461,20 @@ class RuleOptimizer(torch.optim.Optimizer):
     def run_entry(self, name: str) -> None:
         """Runs a further entry point of the rule (``train``, ``update_hessian``) over every parameter that has
         states; one that uses gradients, over those that have one."""
-        if self.description.reminder is not None and self.description.reminder.entry == name:
-            self._until_reminded = 0
         plan, sparse = self._bound_plan()
         try:
-            self._run_entry(name, plan, has_sparse=bool(sparse))
+            ran = self._run_entry(name, plan, has_sparse=bool(sparse))
         finally:
             plan.release()
+        if self.description.reminder is not None and self.description.reminder.entry == name:
+            if not ran:
+                raise RuntimeError(
+                    f"{type(self).__name__}.{name}() found no gradient; call it after backward() and before zero_grad()"
+                )
+            self._until_reminded = 0
 
-    def _run_entry(self, name: str, plan: Plan, has_sparse: bool) -> None:
+    def _run_entry(self, name: str, plan: Plan, has_sparse: bool) -> bool:
+        """Whether there was a parameter to run it on."""
         self._follow_parameters(plan)
         programs = [
             self.description.rule.program(dataclasses.replace(bucket.program.trace, entry=name, cautious=False))
@@ -460,7 +486,7 @@ class RuleOptimizer(torch.optim.Optimizer):
                 raise TypeError(f"{name}() does not take sparse gradients")
             factor = gradients.factor(self, plan.buckets, ())
         if factor is None:
-            return
+            return True
         rows = Rows(self._classes, self.param_groups, self._flat, self._counters.common())
         buckets = [bucket.companion(program) for bucket, program in zip(plan.buckets, programs, strict=True)]
         present = set(self._run_buckets(buckets, rows, factor))
@@ -468,6 +494,7 @@ class RuleOptimizer(torch.optim.Optimizer):
             changed = [m.param for bucket in plan.buckets for m in bucket.members if m.number in present]
             torch.autograd.graph.increment_version(changed)
         self._write_scalars(rows.writes)
+        return bool(present)
 
     def _expect_entry(self) -> None:
         reminder = self.description.reminder
@@ -543,6 +570,9 @@ class RuleOptimizer(torch.optim.Optimizer):
         for g, group in enumerate(self.param_groups):
             self._check_group(group)
             for param in group["params"]:
+                if is_lazy(param):
+                    waiting += 1
+                    continue
                 program = self.description.rule.program(self._trace(group, param.ndim + param.is_complex()))
                 found.setdefault(choose_lowering(program, bare_item(param), group), []).append((g, param))
                 waiting += not self.state.get(param) and param.grad is None

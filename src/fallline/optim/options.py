@@ -39,7 +39,8 @@ SCHEDULER_KEYS = ("initial_lr", "max_lr", "min_lr", "max_momentum", "base_moment
 
 def check_group_keys(group: Any, known: Collection[str], optimizer: str) -> None:
     if not isinstance(group, dict) or "params" not in group:
-        raise TypeError(f"a parameter group must be a dict with the entry 'params', got {group!r}")
+        got = f"the entries {', '.join(map(str, group))}" if isinstance(group, dict) else f"a {type(group).__name__}"
+        raise TypeError(f"a parameter group must be a dict with the entry 'params', got {got}")
     for name in group:
         if name not in known and name not in ("params", "param_names", *SCHEDULER_KEYS):
             close = difflib.get_close_matches(str(name), [str(k) for k in known], n=1)

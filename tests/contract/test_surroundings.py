@@ -1,0 +1,61 @@
+"""What an optimizer takes from its surroundings: no default device, and no memory longer than it is used."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+
+import fallline
+
+from .trajectories import assert_same, parameters, run, set_gradients, values
+
+
+@pytest.mark.parametrize("name", ["AdamW", "NAdam", "Prodigy", "Adafactor", "AdamW8bit"])
+def test_default_device_of_torch_does_not_move_counters(name):
+    ours, twins = parameters((70, 65), (5,)), parameters((70, 65), (5,))
+    make = getattr(fallline, name)
+    run(make(twins, clip_norm=0.5), 4)
+    opt = make(ours, clip_norm=0.5)
+    for index in range(4):
+        set_gradients(ours, index)
+        with torch.device("meta"):
+            opt.step()
+            if index == 1:
+                saved, opt = opt.state_dict(), make(ours, clip_norm=0.5)
+                opt.load_state_dict(saved)
+    assert_same(values(ours), values(twins))
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_memory_is_free_as_soon_as_nobody_uses_the_optimizer(loaded):
+    run(fallline.AdamW(parameters((3,))), 1)  # torch's first imports keep frames until the collector comes
+    gc.collect()
+    gc.disable()
+    try:
+        opt = fallline.AdamW(params := parameters((3,)))
+        run(opt, 2)
+        if loaded:
+            opt.load_state_dict(opt.state_dict())
+            run(opt, 1)
+        state = weakref.ref(opt.state[params[0]]["exp_avg"])
+        del opt
+        assert state() is None
+    finally:
+        gc.enable()
+
+
+def test_parameters_without_a_shape_are_stepped_once_they_have_one():
+    torch.manual_seed(0)
+    ours = torch.nn.LazyLinear(3)
+    opt = fallline.AdamW(ours.parameters(), lr=0.1, state_dtype="int8")
+    opt.step()
+    assert "2 of them have had no gradient yet" in opt.explain()
+    ours(torch.ones(2, 5)).sum().backward()
+    theirs = torch.nn.Linear(5, 3)
+    theirs.load_state_dict(ours.state_dict())
+    theirs(torch.ones(2, 5)).sum().backward()
+    torch.optim.AdamW(theirs.parameters(), lr=0.1).step()
+    opt.step()
+    torch.testing.assert_close(ours.weight, theirs.weight)
+    assert "2 tensors, 18 elements" in opt.explain()
