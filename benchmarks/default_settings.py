@@ -18,6 +18,7 @@ import torch
 from fallline.race.building import build
 from fallline.race.contestants import named
 from fallline.race.defaults import NAMES, WORKLOAD
+from fallline.race.halton import value
 from fallline.workloads import Workload, load
 from fallline.workloads.reference_runs import Curve, Run, Store, Training, best
 
@@ -46,21 +47,31 @@ class ContestantTraining(Training):
 
 def rounded(setting: dict[str, Any]) -> dict[str, Any]:
     """Two digits are what ten trials can tell."""
-    return {name: float(f"{value:.2g}") if isinstance(value, float) else value for name, value in setting.items()}
+    return {name: float(f"{x:.2g}") if isinstance(x, float) else x for name, x in setting.items()}
+
+
+def points(name: str, trials: int) -> list[dict[str, Any]]:
+    """By Sobol's sequence: ten points of a Halton sequence with large bases may all lie in one half of a range."""
+    contestant = named(name)
+    drawn = torch.quasirandom.SobolEngine(len(contestant.space), scramble=True, seed=1).draw(trials).tolist()
+    return [
+        rounded(
+            {**contestant.settings, **{k: value(d, u) for (k, d), u in zip(contestant.space.items(), row, strict=True)}}
+        )
+        for row in drawn
+    ]
 
 
 def rank(workload: Workload, curve: Curve) -> tuple[float, float]:
     """Steps to the target, then the best value: the smaller, the better."""
     reached = next((steps for steps, value in curve if workload.reached(value)), math.inf)
-    value = best(workload, curve)
-    return reached, math.inf if math.isnan(value) else value if workload.direction == "lower" else -value
+    quality = best(workload, curve)
+    return reached, math.inf if math.isnan(quality) else quality if workload.direction == "lower" else -quality
 
 
 def search(workload: Workload, store: Store, name: str, trials: int) -> tuple[dict[str, Any], tuple[float, float]]:
     assert workload.eval_every is not None
-    contestant = named(name)
-    points = contestant.trial_points(trials=trials, study=0, seed=1, tuned=True)
-    runs = [Run("default", name, rounded(point), 0, workload.max_steps) for point in points]
+    runs = [Run("default", name, point, 0, workload.max_steps) for point in points(name, trials)]
     for share, kept in RUNGS:
         until = int(share * workload.max_steps) // workload.eval_every * workload.eval_every
         runs.sort(key=lambda run: store.stretch(workload, run, until, evaluate_after=workload.max_steps).loss)
@@ -84,8 +95,8 @@ def main() -> None:
     workload = load(WORKLOAD)
     store = Store(options.store, ContestantTraining)
     for name in options.names:
-        setting, (steps, value) = search(workload, store, name, options.trials)
-        print(f"{name}: {setting}, target after {steps:g} steps, {workload.metric} {value:g}", flush=True)
+        setting, (steps, quality) = search(workload, store, name, options.trials)
+        print(f"{name}: {setting}, target after {steps:g} steps, {workload.metric} {abs(quality):g}", flush=True)
 
 
 if __name__ == "__main__":

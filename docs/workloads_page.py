@@ -51,11 +51,15 @@ TARGETS = """\
 ## How targets are set
 
 By AlgoPerf's procedure in miniature, `python -m fallline.workloads.set_targets NAME`: four reference methods (AdamW,
-NAdamW, SGD with Nesterov's and with heavy-ball momentum), each tried at quasirandom points of its search space in two
-thirds of the budget; the best setting of all is repeated with new seeds; the target is the median of the repeats'
-best validation values. The command goes on where it was stopped. Its defaults are 10 trials per method and 5 repeats.
-**The targets above were set with fewer**, as the table says: where it names a workload, nothing was tried, and that
-workload's best setting was taken. They are provisional: a full run will move them. `rosenbrock` has a target by choice.
+NAdamW, SGD with Nesterov's and with heavy-ball momentum), each tried at 10 quasirandom points of its search space in
+two thirds of the budget; the best setting of all is repeated with 5 new seeds; the target is the median of the repeats'
+best validation values. AlgoPerf has 200 points and 20 repeats, and ends every trial. Here, of a method's ten trials the
+three with the lowest training losses go on after 15 % of the way, and the best of these after 40 %.
+
+The table says where fewer were tried so far. "Settings of": nothing was searched, each method was tried at its best
+setting on that workload; "none": one setting was taken untried. Such targets are provisional. The command goes on where
+it was stopped: `make targets` adds what is missing to all. Its runs are kept in `benchmarks/target_runs`. `rosenbrock`
+has a target by choice.
 """
 
 OWN = """\
@@ -186,7 +190,8 @@ def settings() -> str:
             setting = ", ".join(f"{key} {value:g}" for key, value in record["best_setting"].items())
             tried = f"{record['trials_per_method']} × 4"
             if record.get("settings_of"):
-                tried = f"none: the setting of `{record['settings_of']}`"
+                searched = "settings" if record["by_method"] else "none: the best setting"
+                tried = f"{searched} of `{record['settings_of']}`"
             body.append(
                 (f"`{name}`", data, tried, str(len(record["repeats"])), record["best_method"], setting, record["date"])
             )

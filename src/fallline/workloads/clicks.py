@@ -15,12 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fallline.workloads.seeding import minibatch, numpy_generator
-from fallline.workloads.targets import with_target
 from fallline.workloads.workload import About, Workload
 
 DENSE, CATEGORIES, ROWS = 13, 26, 500
 WIDTH, BATCH = 24, 512
-TRAINING, VALIDATION = 409_600, 4_096
+TRAINING, VALIDATION = 512_000, 4_096
 
 
 class Events(NamedTuple):
@@ -82,19 +81,17 @@ def loss(model: nn.Module, events: Events) -> Tensor:
 
 
 def workload(name: str = "clicks", embedding_std: float = ROWS**-0.5) -> Workload:
-    return with_target(
-        Workload(
-            name=name,
-            model=lambda seed: DLRM(embedding_std),
-            batch=lambda step, seed: data()[0].rows(minibatch(step, seed, TRAINING, BATCH)),
-            loss=loss,
-            evaluate=lambda model: loss(model, data()[1]).item(),
-            metric="cross-entropy",
-            max_steps=800,
-            eval_every=25,
-            data_name="generated clicks",
-            about=About("click prediction", "generated clicks", "DLRM-small", "CE"),
-        )
+    return Workload(
+        name=name,
+        model=lambda seed: DLRM(embedding_std),
+        batch=lambda step, seed: data()[0].rows(minibatch(step, seed, TRAINING, BATCH)),
+        loss=loss,
+        evaluate=lambda model: loss(model, data()[1]).item(),
+        metric="cross-entropy",
+        max_steps=1000,
+        eval_every=40,
+        data_name="generated clicks",
+        about=About("click prediction", "DLRM-small", "CE"),
     )
 
 
