@@ -207,3 +207,32 @@ def test_key_names_what_is_measured_and_nothing_else() -> None:
     for change in ({"threads": 2}, {"flush": True}, {"dtype": "bfloat16"}, {"arms": cell.arms[:1]}):
         assert dataclasses.replace(cell, **change).key != cell.key  # type: ignore[arg-type]
     assert isinstance(cell, Cell)
+
+
+PEAK = """
+import dataclasses
+from fallline.measure.memory import peak_resident, reset_peak_resident, resident
+from fallline.step.plan import arms_of, grid
+from fallline.step.run import Limits, measure, probe_of
+
+names = ["eager", "fused", "fused-loop", "torch-loop", "torch-fused"]
+small, large = (
+    dataclasses.replace(cell, steps=2)
+    for cell in grid([1, 24], [1 << 20], arms_of("adam", names, {}, "float32"))
+)
+measure(small, Limits(), 1)  # whatever the first use of anything takes
+before = resident()
+assert reset_peak_resident()
+record = measure(large, Limits(), 1)
+assert all(len(arm.seconds) == 2 for arm in record.arms.values())
+print(peak_resident() - before, large.working_set(), 8 * large.elements, probe_of(large).bytes)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are read from /proc")
+def test_five_arms_take_no_more_memory_than_the_cell_and_one_set_of_states() -> None:
+    done = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True)
+    peak, cell, states, probe = map(int, done.stdout.split())
+    assert peak > 0.8 * cell
+    # Where the caches are large the probe is larger than a set of states.
+    assert peak < cell + max(states, probe) + 32 * 2**20
