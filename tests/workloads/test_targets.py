@@ -12,7 +12,7 @@ import pytest
 from fallline.workloads import BUILT_IN, load, targets
 from fallline.workloads.reference_methods import METHODS, points
 from fallline.workloads.reference_runs import Run, Store, Training
-from fallline.workloads.set_targets import RUNGS, result, set_target, target_horizon
+from fallline.workloads.set_targets import RUNGS, found_there, result, set_target, target_horizon, write
 from fallline.workloads.workload import Workload
 
 
@@ -105,6 +105,18 @@ def test_a_variant_may_take_its_bases_best_settings(short: Workload, tmp_path: P
     settings = {method: found["setting"] for method, found in base["by_method"].items()}
     assert {method: found["setting"] for method, found in variant["by_method"].items()} == settings
     assert variant["trials_per_method"] == 1 and len(variant["repeats"]) == 2
+
+
+def test_records_are_added_to_and_can_be_taken_by_others(short: Workload, tmp_path: Path) -> None:
+    path = tmp_path / "targets.json"
+    write("quadratic_deep", "one", {"max_steps": 10, "by_method": {}}, path)
+    write("quadratic_deep", "one", {"step_ms": 200.0}, path)
+    write("quadratic_deep", "two", {"max_steps": 10, "by_method": {"adamw": {}}}, path)
+    known = json.loads(path.read_text())["quadratic_deep"]
+    assert known["one"] == {"max_steps": 10, "step_ms": 200.0, "max_seconds": 2.0, "by_method": {}}
+    assert found_there("quadratic_deep:two", path)["by_method"] == {"adamw": {}}
+    with pytest.raises(SystemExit, match="nothing was searched there; run set_targets quadratic_deep first"):
+        found_there("quadratic_deep:one", path)
 
 
 def test_the_file_is_small_and_sorted() -> None:

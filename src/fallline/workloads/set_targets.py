@@ -130,18 +130,19 @@ def step_seconds(workload: Workload, steps: int = 40) -> float:
     return statistics.median(times[5:])
 
 
-def found_there(spec: str) -> Mapping[str, Any]:
+def found_there(spec: str, path: Path) -> Mapping[str, Any]:
     """The record of ``NAME``, or of ``NAME:DATA`` where it is for other data than is used now."""
     name, _, data = spec.partition(":")
-    known = targets.record(name, data or targets.data_family(load(name).data_name))
+    everything = json.loads(path.read_text(encoding="utf-8"))
+    known = everything.get(name, {}).get(data or targets.data_family(load(name).data_name))
     if not known or not known["by_method"]:
         raise SystemExit(f"set_targets: --like {spec}: nothing was searched there; run set_targets {name} first")
     return known
 
 
-def write(name: str, data_family: str, changes: Mapping[str, Any]) -> None:
+def write(name: str, data_family: str, changes: Mapping[str, Any], path: Path) -> None:
     """Into the file of records, which another process may be writing too."""
-    with targets.FILE.open("a+", encoding="utf-8") as file:
+    with path.open("a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         everything = json.loads(file.read() or "{}")
@@ -162,9 +163,10 @@ def main() -> None:
     )
     parser.add_argument("--time", action="store_true", help="measure step times only; on a quiet machine")
     parser.add_argument("--store", type=Path, default=Path("target_runs"), help="folder that keeps the runs")
+    parser.add_argument("--records", type=Path, default=targets.FILE, help="the file that holds the targets")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    like = found_there(options.like) if options.like else None
+    like = found_there(options.like, options.records) if options.like else None
     for name in options.names:
         workload = load(name)
         family = targets.data_family(workload.data_name)
@@ -177,7 +179,7 @@ def main() -> None:
                 **set_target(workload, store, options.trials, options.repeats, like),
                 "settings_of": options.like,
             }
-        write(workload.name, family, changes)
+        write(workload.name, family, changes, options.records)
         print(f"{workload.name} on {family}: {json.dumps(changes)}", flush=True)
 
 
