@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
 import re
@@ -171,7 +172,9 @@ def test_second_process_on_one_file_is_told(fallline: Command, out: str) -> None
 def test_interrupted_run_says_so_in_one_line_and_goes_on(out: str) -> None:
     command = [sys.executable, "-m", "fallline", "step", "--impl", "eager,fused", "--tensors", "1,2,3", "--sizes"]
     command += ["100,200,400", "--no-flush", "--threads", "1", "--steps", "3", "--out", out]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # Jobs in the background of a shell ignore Ctrl-C, and hand that down.
+    heeding = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heeding)
     assert running.stderr is not None and running.stdout is not None
     for line in running.stderr:
         if line.startswith("[2/9]"):

@@ -8,10 +8,11 @@ import pytest
 
 from fallline.step.analyse import analyse
 from fallline.step.claims import grid_claims
-from fallline.step.plan import Cell
+from fallline.step.plan import Cell, Conditions
+from fallline.step.presets import adan_gpt2
 from fallline.step.published import ADAM_GRID, winner_counts
 from fallline.step.results import ArmRecord
-from fallline.step.words import compile_times, good_and_poor, recommendations, region, who_wins
+from fallline.step.words import compile_times, good_and_poor, recommendations, region, told_apart, who_wins
 from tests.step.records import plan_of, record, records, slower_than_the_probe
 
 CLEAR = {"compiled": 3.0, "eager": 6.0, "fused": 1.1}
@@ -91,6 +92,56 @@ def test_time_that_falls_with_size_is_set_aside() -> None:
     (table,) = analyse(plan, [slow, found[1]])
     assert [bool(row.wrong) for row in table.rows] == [False, True]
     assert "takes 0.0" in table.rows[1].arms["compiled"].wrong[0]
+
+
+def test_warm_up_among_the_samples_sets_the_cell_aside() -> None:
+    plan = plan_of([1], [65536, 1048576])
+    found = records(plan, slower_than_the_probe(CLEAR))
+    cold = found[0].arms["fused"].seconds
+    cold[:3] = [3 * seconds for seconds in cold[:3]]
+    (table,) = analyse(plan, found)
+    assert [bool(row.wrong) for row in table.rows] == [True, False]
+    assert "warm-up is among them" in table.rows[0].arms["fused"].wrong[0]
+
+
+def test_machine_that_was_slow_for_all_is_no_warm_up() -> None:
+    plan = plan_of([1], [65536])
+    found = records(plan, slower_than_the_probe(CLEAR))
+    for arm in found[0].arms.values():
+        arm.seconds[:3] = [3 * seconds for seconds in arm.seconds[:3]]
+    (table,) = analyse(plan, found)
+    assert table.rows[0].wrong == []
+
+
+def test_optimizers_are_not_rivals() -> None:
+    """Adam's kernel is faster than Adan's, and no reason to take it for Adan."""
+    plan = adan_gpt2(Conditions(threads=(2,)))
+    factors = {"Adam": 5, "Adam fused": 1, "Adan loop": 20, "Adan multi": 18, "fused loop": 1.5, "fused multi": 1.3}
+    (table,) = analyse(
+        plan, [record(c, {n: f * 36 * c.elements / 40e9 for n, f in factors.items()}) for c in plan.cells]
+    )
+    assert {optimizer: part.arms for optimizer, part in table.parts().items()} == {
+        "adam": ["Adam", "Adam fused"],
+        "adan": ["Adan loop", "Adan multi", "fused loop", "fused multi"],
+    }
+    assert [who_wins(part) for part in table.parts().values()] == [
+        "Adam wins nowhere; Adam fused wins 6 of 6 cells; no ties.",
+        "Adan loop wins nowhere; Adan multi wins nowhere; fused loop wins nowhere; "
+        "fused multi wins 6 of 6 cells; no ties.",
+    ]
+    assert plan.family(plan.cells[0]) == 6 * (1 + 6)
+    said = recommendations([table])
+    assert "For 10 to 100 M parameters with adan take fused multi: fastest or tied in 1 of 1 cells." in said
+
+
+def test_ties_say_what_would_settle_them() -> None:
+    plan = plan_of([1, 4], [65536])
+    (table,) = analyse(plan, records(plan, slower_than_the_probe({**CLEAR, "compiled": 1.101})))
+    said = told_apart(table)
+    assert len(said) == 2 and all("not distinguishable" in line and "18 samples of each" in line for line in said)
+    alone = plan_of([1], [65536])
+    (table,) = analyse(alone, records(alone, slower_than_the_probe(CLEAR)))
+    assert any("fused is 2.7" in line and " ms." in line for line in told_apart(table))
 
 
 def test_size_that_is_ignored_is_set_aside() -> None:

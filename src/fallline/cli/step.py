@@ -58,7 +58,7 @@ def step(
     up_to: Annotated[float, typer.Option(metavar="M", help="adan-gpt2: million parameters that are measured.")] = 250.0,
     memory_seconds: Annotated[
         float, typer.Option(help="adan-gpt2: time for measuring memory; the rest is modelled.")
-    ] = 120.0,
+    ] = 240.0,
     against: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Compare with a published table: adam-grid, adan-gpt2, a file."),

@@ -1,0 +1,34 @@
+"""The page of steps can be written anew from results files."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.docs.pages import DOCS, writer_of
+
+page = writer_of("step")
+
+
+@pytest.mark.parametrize("name", ["step.md", "coverage.md"])
+@pytest.mark.parametrize("preset", page.PRESETS)
+def test_pages_have_the_marks(name: str, preset: str) -> None:
+    text = (DOCS / name).read_text(encoding="utf-8")
+    changed = page.between(text, preset, "new words")
+    assert f"<!-- {preset} -->\nnew words\n<!-- end of {preset} -->" in changed
+    assert len(changed) < len(text)
+
+
+def test_page_without_marks_is_refused() -> None:
+    with pytest.raises(SystemExit, match="no marks of adam-grid"):
+        page.between("a page", "adam-grid", "new")
+
+
+def test_tables_are_shortened_and_sentences_kept() -> None:
+    kinds = ("ms per step", "GB/s (fraction of the limit)")
+    tables = [f"{title}: {kind}\n1 2 3" for title in ("a", "b", "c") for kind in kinds]
+    text = "\n\n".join([*tables, "a: fused wins everywhere.\n“a claim”: holds here; 3.", "Take fused."])
+    kept = page.shortened(text)
+    assert [line for line in kept.splitlines() if kinds[0] in line] == ["a: ms per step", "b: ms per step"]
+    assert [line for line in kept.splitlines() if kinds[1] in line] == ["a: GB/s (fraction of the limit)"]
+    assert "fused wins everywhere" in kept and kept.endswith("Take fused.\n")
+    assert page.claims(text) == "- “a claim”: holds here; 3."
