@@ -61,7 +61,7 @@ race: setup ## five optimizers on chars, three seeds: time to target and quality
 	@mkdir -p build
 	$(BIN)/fallline race --anew --results build/race-chars.sqlite
 
-race-checks: setup ## what a race must survive: 20 kills, twins, its own overhead; about ten minutes
+race-checks: setup ## what a race must survive and may cost: kills, lost workers, twins, overhead; about ten minutes
 	$(BIN)/python -m benchmarks.race_checks
 
 # Single evaluations stay in the results file: they are most of it.

@@ -34,12 +34,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.race_checks", description=__doc__)
     parser.add_argument("checks", nargs="*", choices=[*CHECKS, []], help="default: all")
     chosen = parser.parse_args().checks or list(CHECKS)
-    stored: dict[str, Any] = json.loads(PATH.read_text()) if PATH.exists() else {}
     failed = 0
     for name in chosen:
         found = CHECKS[name]()
-        stored[name] = {**found, "machine": machine.describe()}
-        save(PATH, stored)
+        # Read now: another job may have written since.
+        stored: dict[str, Any] = json.loads(PATH.read_text()) if PATH.exists() else {}
+        save(PATH, {**stored, name: {**found, "machine": machine.describe()}})
         failed += not found["ok"]
         print(f"{name}: {'ok' if found['ok'] else 'FAILED'}\n{json.dumps(found, indent=2)}", flush=True)
     return min(1, failed)

@@ -110,8 +110,8 @@ def test_a_study_that_ended_without_a_value_counts_as_the_worst(tmp_path: Path) 
     summary = raced(tmp_path, {"adamw": [None] * 3, "lion": [None, 10, 10]}, costs, rules=rules, finals=finals)
     (quality,) = summary.quality
     assert quality.ranked == ["adamw", "lion"], "lion diverged in two of three studies"
-    assert "adamw is best on tiny (mse 2.1 against none)" in quality.verdict
-    assert "1 to –" in text(summary)
+    assert "adamw is best on tiny (mse 2.100 against none)" in quality.verdict
+    assert "1.000 to –" in text(summary)
 
 
 def test_the_text_of_a_race_fits_into_a_hundred_columns(tmp_path: Path) -> None:

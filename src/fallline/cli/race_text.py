@@ -90,7 +90,7 @@ def _steps(value: float) -> str:
 
 
 def _value(value: float) -> str:
-    return f"{value:.4g}" if math.isfinite(value) else NONE
+    return f"{value:#.4g}" if math.isfinite(value) else NONE
 
 
 def _median(summary: Summary, clock: str, contestant: str, workload: str) -> float:

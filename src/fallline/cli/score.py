@@ -37,9 +37,7 @@ def score(
     ] = True,
     reference: Annotated[
         str | None,
-        typer.Option(
-            "--reference", metavar="NAME", help="What speed-ups refer to; `baseline` if it is there."
-        ),
+        typer.Option("--reference", metavar="NAME", help="What speed-ups refer to; `baseline` if it is there."),
     ] = None,
     figures: Annotated[
         Path | None, typer.Option("--figures", metavar="DIR", help="Write both figures there, as PNG and SVG.")

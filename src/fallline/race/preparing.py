@@ -69,9 +69,9 @@ def measure_steps(
     alone = {contestant.name: together([contestant]) for contestant in contestants}
     failed = {name: event for name, event in alone.items() if event["event"] == "end"}
     left = [contestant for contestant in contestants if contestant.name not in failed]
-    if failed and left:
+    if failed and len(left) > 1:
         event = together(left)
-    # Whoever takes steps alone but not side by side, for want of memory, was measured alone.
+    # A single one, and those that take steps alone but not side by side, for want of memory, were measured alone.
     return _costs([event] if event["event"] != "end" else [alone[c.name] for c in left], failed)
 
 

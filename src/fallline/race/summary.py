@@ -64,17 +64,17 @@ class Quality:
         first, second = ranked[:2]
         alike = [name for name in ranked[1:] if (first, name) not in apart]
         other = self.median(second)
-        value = f"{self.metric} {self.median(first):.4g} against {'none' if math.isinf(other) else f'{other:.4g}'}"
+        value = f"{self.metric} {self.median(first):#.4g} against {'none' if math.isinf(other) else f'{other:#.4g}'}"
         if not alike:
             return f"With the same time {first} is best on {self.workload} ({value}), separated from all others."
-        studies = min(map(len, self.values.values()))
+        studies = min(len(self.values[name]) for name in ranked)
         floor = fewest_studies(1, ALPHA / len(pairs))
         limit = (
             f"; {studies} studies each cannot separate any two of {len(ranked)}, {floor} could"
             if studies < floor
             else ""
         )
-        names = "all others" if len(alike) == len(ranked) - 1 > 1 else ", ".join(alike)
+        names = "any of the others" if len(alike) == len(ranked) - 1 > 1 else ", ".join(alike)
         return (
             f"With the same time {first} is best on {self.workload} ({value}), not distinguishable from {names}{limit}."
         )
