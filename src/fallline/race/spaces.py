@@ -8,7 +8,7 @@ without a schedule.
 
 Fixed settings of the default race's contestants are to be the best of ten points of their spaces on ``chars``, found
 by the same search for all, ``python -m benchmarks.default_settings``.  So far that holds for AdamW, whose relatives
-share its setting, and for Lion; those of Schedule-Free AdamW, Adan and SGD are from a few trials by hand.
+share its setting, Lion and Schedule-Free AdamW; those of Adan and SGD are from a few trials by hand.
 """
 
 from __future__ import annotations
@@ -156,7 +156,13 @@ TUNING: Mapping[str, Tuning] = {
     "rmsprop": _sgd_like(2e-3, low=2e-4, high=8e-3),
     # The rate stays constant: an average of the weights is evaluated.
     "schedule_free_adamw": Tuning(
-        {"lr": 1e-2, "weight_decay": 0.05, "warmup_factor": 0.05},
+        {
+            "lr": 6.1e-3,
+            "one_minus_beta1": 0.18,
+            "one_minus_beta2": 0.0041,
+            "weight_decay": 0.15,
+            "warmup_factor": 0.1,
+        },
         {"lr": log(1e-3, 4e-2), "weight_decay": DECAY, **BETAS, "warmup_factor": WARMUP},
         FREE,
     ),
