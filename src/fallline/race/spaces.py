@@ -8,7 +8,7 @@ without a schedule.
 
 Fixed settings of the default race's contestants are to be the best of ten points of their spaces on ``chars``, found
 by the same search for all, ``python -m benchmarks.default_settings``.  So far that holds for AdamW, whose relatives
-share its setting, Lion and Schedule-Free AdamW; those of Adan and SGD are from a few trials by hand.
+share its setting, Lion, Schedule-Free AdamW and Adan; that of SGD is from a few trials by hand.
 """
 
 from __future__ import annotations
@@ -115,7 +115,13 @@ TUNING: Mapping[str, Tuning] = {
     "adamw8bit": _adam_like(),
     # Its authors advise 5 to 10 times Adam's rate.  Their β₁ of 0.98 is for trainings of many thousand steps.
     "adan": Tuning(
-        {"lr": 1.5e-2, "weight_decay": 0.02, "warmup_factor": 0.05},
+        {
+            "lr": 1.2e-2,
+            "one_minus_beta1": 0.18,
+            "one_minus_beta3": 0.015,
+            "weight_decay": 0.15,
+            "warmup_factor": 0.1,
+        },
         {
             "lr": log(2e-3, 8e-2),
             "weight_decay": DECAY,
