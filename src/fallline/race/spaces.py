@@ -6,9 +6,9 @@ built-in workloads have: rates reach higher than AlgoPerf's, and second moments 
 few dimensions, so what matters less stays at its default.  All run on warm-up and cosine, unless they are made to run
 without a schedule.
 
-Fixed settings of the default race's contestants are to be the best of ten points of their spaces on ``chars``, found
-by the same search for all, ``python -m benchmarks.default_settings``.  So far that holds for AdamW, whose relatives
-share its setting, Lion, Schedule-Free AdamW and Adan; that of SGD is from a few trials by hand.
+Fixed settings of the default race's five are the best of ten points of their spaces on ``chars``, found by the same
+search for all, ``python -m benchmarks.default_settings``; Adam's relatives share AdamW's, the others' are from a few
+trials by hand.
 """
 
 from __future__ import annotations
@@ -92,15 +92,15 @@ _LION = Tuning(
 )
 
 
-def _nesterov(lr: float) -> Tuning:
-    settings = {"lr": lr, "momentum": 0.9, "nesterov": True, "weight_decay": 1e-4, "warmup_factor": 0.05}
-    space = {
+_NESTEROV = Tuning(
+    {"lr": 0.25, "momentum": 0.9, "nesterov": True, "weight_decay": 1.4e-5, "warmup_factor": 0.1},
+    {
         "lr": log(0.02, 1.0),
         "momentum": one_of(0.8, 0.9, 0.95),
         "weight_decay": log(1e-6, 1e-3),
         "warmup_factor": WARMUP,
-    }
-    return Tuning(settings, space)
+    },
+)
 
 
 TUNING: Mapping[str, Tuning] = {
@@ -178,8 +178,8 @@ TUNING: Mapping[str, Tuning] = {
         FREE,
     ),
     "schedule_free_sgd": _rate_only(1.0, low=0.2, high=8.0, schedule=FREE),
-    "sgd": _nesterov(0.3),
-    "sgdp": _nesterov(0.3),
+    "sgd": _NESTEROV,
+    "sgdp": _NESTEROV,
 }
 
 NOT_RACED: Mapping[str, str] = {
