@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from fallline.optim.options import GROUP_OPTIONS, IMPLEMENTATION
+from fallline.optim.planning import all_params
 from fallline.optim.states import MASTER, STEP, WatchedStates, fitted, fitted_master, keys_of
 from fallline.optimizers import descriptions
 
@@ -30,7 +31,7 @@ def save(optimizer: RuleOptimizer) -> dict[str, Any]:
     """Torch's dictionary and our header, with counters on their own instead of views of one tensor."""
     for before in optimizer._optimizer_state_dict_pre_hooks.values():
         before(optimizer)
-    numbers = {id(p): number for number, p in enumerate(optimizer._all_params())}
+    numbers = {id(p): number for number, p in enumerate(all_params(optimizer.param_groups))}
     groups = [{**group, "params": [numbers[id(p)] for p in group["params"]]} for group in optimizer.param_groups]
     scalars = {STEP, *(n for n, s in optimizer.description.rule.states.items() if s.shape == "scalar")}
     states: dict[Any, Any] = {}
@@ -73,7 +74,7 @@ def export_for_torch(optimizer: RuleOptimizer) -> dict[str, Any]:
     saved = optimizer.state_dict()
     saved.pop(HEADER)
     states = optimizer.description.rule.states
-    for number, param in enumerate(optimizer._all_params()):
+    for number, param in enumerate(all_params(optimizer.param_groups)):
         entry = saved["state"].get(number)
         if entry is None:
             continue
@@ -215,7 +216,7 @@ def _merged_group(
     keep = {"params", "capturable", "differentiable", *IMPLEMENTATION}
     new = {name: deepcopy(value) for name, value in theirs.items() if name not in keep}
     try:
-        optimizer._check_group({**mine, **new})
+        optimizer._reader.check({**mine, **new})
     except (TypeError, ValueError) as error:
         raise ValueError(f"{where}: {error}") from None
     return new
@@ -226,7 +227,7 @@ def _loaded_entry(
 ) -> dict[str, Any]:
     """A saved state in the formats that this optimizer keeps, in memory of its own."""
     rule = optimizer.description.rule
-    statics = dict(optimizer._trace(group, param.ndim).statics)
+    statics = dict(optimizer._reader.trace(group, param.ndim).statics)
     if not isinstance(entry, Mapping):
         raise ValueError(f"{where} is of type {type(entry).__name__}; it should be a dict")
     known = {STEP, MASTER}

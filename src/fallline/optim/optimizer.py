@@ -5,51 +5,38 @@ from __future__ import annotations
 import dataclasses
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import attrgetter, is_, itemgetter
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
-from fallline.lower.batch import HALF, StepNumbers
+from fallline.lower.batch import StepNumbers
 from fallline.lower.together import Late, together
 from fallline.optim import checkpoint, gradients, modes
-from fallline.optim.choose import Choice, check_possible, choose_lowering
-from fallline.optim.counters import Counters
-from fallline.optim.layout import check_parameter, refuse_repeated, refuse_shared
+from fallline.optim.explain import explain
+from fallline.optim.group_reader import GroupReader
+from fallline.optim.layout import refuse_repeated
 from fallline.optim.options import (
     GROUP_OPTIONS,
-    IMPLEMENTATION,
     OPTIMIZER_OPTIONS,
     check_alike,
-    check_cautious,
-    check_fixed,
     check_group_keys,
     check_optimizer_options,
-    check_options,
 )
-from fallline.optim.plan import Bucket, Member, Plan
-from fallline.optim.scalars import GroupClasses, Rows, ScalarWrite
+from fallline.optim.plan import Bucket, Plan, ScalarWrite
+from fallline.optim.planning import is_current, make_plan
+from fallline.optim.scalars import GroupClasses, Rows
 from fallline.optim.states import (
-    MASTER,
     STEP,
     Watched,
     WatchedStates,
-    bare_item,
-    build_item,
-    fitted,
-    fitted_master,
     follow,
-    keys_of,
-    new_state,
 )
 from fallline.optimizers.describe import Description
-from fallline.rules.annotations import State
-from fallline.rules.rule import Trace
 
 _grad_of = attrgetter("grad")
 _profiler_enabled = torch._C._autograd._profiler_enabled
@@ -89,29 +76,32 @@ class RuleOptimizer(torch.optim.Optimizer):
         self.skip_nonfinite: bool = own["skip_nonfinite"]
         self.grad_norm: Tensor | None = None
         self._plan: Plan | None = None
-        self._classes = GroupClasses(self.description)
-        self._expect_entry()
+        self._read_description()
         defaults = {**values, **self.description.torch_group}
-        self._check_group(defaults)
+        self._reader.check(defaults)
         super().__init__(params, defaults)
         self._adopt_states()
+
+    def _read_description(self) -> None:
+        """What follows from the class alone, and so is neither copied nor saved."""
+        self._reader = GroupReader(self.description, type(self).__name__)
+        self._classes = GroupClasses(self.description)
+        reminder = self.description.reminder
+        self._until_reminded = reminder.steps if reminder else 0
 
     # ------------------------------------------------------------------ groups
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         check_group_keys(param_group, {*self.defaults, *self._group_states()}, type(self).__name__)
-        self._check_group({**self.defaults, **param_group})
+        self._reader.check({**self.defaults, **param_group})
         refuse_repeated(param_group)
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         try:
             for index, param in enumerate(group["params"]):
-                if is_lazy(param):
-                    continue  # it has no shape before the first forward pass, and is looked at when it steps
-                name = self._name_of(group, index)
-                check_parameter(param, name)
-                check_possible(param, group, name)
-            self._check_formats(group)
+                if not is_lazy(param):  # which has no shape before the first forward pass: looked at when it steps
+                    self._reader.check_member(group, index)
+            self._reader.check_formats(group)
             self._classes.shared_lr(self.param_groups)
             check_alike(self.param_groups, self.description)
         except Exception:
@@ -123,7 +113,7 @@ class RuleOptimizer(torch.optim.Optimizer):
             elif state.shape in ("group", "optimizer"):
                 # What belongs to the whole optimizer starts from its own arguments, not from those of a group.
                 start = group if state.shape == "group" else self.defaults
-                group.setdefault(name, float(self._initial(state, start)))
+                group.setdefault(name, float(self._reader.initial(state, start)))
         if self.description.rule.counts == "group":
             group.setdefault(STEP, 0)
         if self.description.has_modes:
@@ -136,45 +126,6 @@ class RuleOptimizer(torch.optim.Optimizer):
         names = [name for name, state in rule.states.items() if state.shape in ("group", "optimizer")]
         names += [STEP] if rule.counts == "group" else []
         return names + ([modes.FLAG] if self.description.has_modes else [])
-
-    def _check_group(self, group: Mapping[str, Any]) -> None:
-        description = self.description
-        check_options(group)
-        description.check(
-            {name: group[name] for name in description.defaults if name in group and name not in GROUP_OPTIONS}
-        )
-        check_fixed(group, description)
-        check_cautious(group, description)
-
-    def _check_formats(self, group: Mapping[str, Any]) -> None:
-        if group["state_dtype"] == "float32":
-            return
-        rule = self.description.rule
-        trace = self._trace(group, 2)
-        if not any(state.low_bit for state in rule.program(trace).states.values()):
-            raise ValueError(
-                f"state_dtype={group['state_dtype']!r}: with these options {type(self).__name__} has no state that can "
-                'be stored in so few bits; use "float32"'
-            )
-
-    @staticmethod
-    def _name_of(group: Mapping[str, Any], index: int) -> str:
-        names = group.get("param_names")
-        return f"parameter {names[index]!r}" if names else f"parameter {index} of its group"
-
-    def _initial(self, state: State, group: Mapping[str, Any]) -> float:
-        if isinstance(state.init, str):
-            values = self.description.expand(self._hypers(group))
-            return float(values[state.init]) if state.init in values else 0.0  # "param" and "grad" are no numbers
-        return state.init
-
-    def _hypers(self, group: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: group[name] for name in self.description.defaults if name not in GROUP_OPTIONS}
-
-    def _trace(self, group: Mapping[str, Any], ndim: int) -> Trace:
-        """The specialisation that steps a group's parameters of ``ndim`` axes."""
-        values = self.description.expand(self._hypers(group))
-        return self.description.rule.trace_for(values, ndim, cautious=group["cautious"])
 
     # ------------------------------------------------------------------ plan
 
@@ -198,153 +149,18 @@ class RuleOptimizer(torch.optim.Optimizer):
         self.state = watched
         self._plan = None
 
-    def _all_params(self) -> list[Tensor]:
-        return [p for group in self.param_groups for p in group["params"]]
-
     def _current_plan(self) -> Plan:
-        """The last step's plan if nothing it was made from has changed."""
+        """The last step's plan if it still holds."""
         plan = self._plan
-        if (
-            plan is not None
-            and plan.states is self.state
-            and list(map(Tensor.data_ptr, plan.params)) == plan.pointers
-            and len(everyone := self._all_params()) == len(plan.everyone)
-            and all(map(is_, everyone, plan.everyone))
-            and not any(p.grad is not None for p in plan.waiting)
-            and self._has_settings_of(plan)
-        ):
+        if plan is not None and is_current(plan, self._reader, self.param_groups, self.state):
             return plan
         return self._make_plan()
 
-    def _has_settings_of(self, plan: Plan) -> bool:
-        settings = [self._settings(group) for group in self.param_groups]
-        if settings != plan.settings:
-            if [self._form(group) for group in self.param_groups] != plan.forms:
-                return False
-            plan.settings = settings  # a number has changed (a schedule of the momentum), but no flag
-        return True
-
-    def _form(self, group: Mapping[str, Any]) -> tuple[Any, ...]:
-        """What the settings amount to: flags derived from numbers instead of the numbers."""
-        return (self._trace(group, 2), *(group[name] for name in ("maximize", *IMPLEMENTATION)))
-
-    def _settings(self, group: Mapping[str, Any]) -> tuple[Any, ...]:
-        """What a group's specialisation, lowering and formats follow from."""
-        if type(self)._setting_names is None:
-            rule = self.description.rule
-            spelled = {part: alias for alias, parts in rule.aliases.items() for part in parts}
-            derived = [spelled.get(a, a) for names in rule.derived_from.values() for a in names if a != "ndim"]
-            statics = [n for n in rule.statics if n not in rule.derive]
-            options = ("maximize", "cautious", *IMPLEMENTATION)
-            type(self)._setting_names = itemgetter(*dict.fromkeys((*statics, *derived, *options)))
-        return type(self)._setting_names(group)  # type: ignore[misc]
-
-    _setting_names: ClassVar[Callable[[Any], tuple[Any, ...]] | None] = None
-
     def _make_plan(self) -> Plan:
-        rule = self.description.rule
         if not isinstance(self.state, WatchedStates):
             self._adopt_states()
-        check_alike(self.param_groups, self.description)
-        everyone = self._all_params()
-        members: list[Member] = []
-        waiting: list[Tensor] = []
-        number = -1
-        for g, group in enumerate(self.param_groups):
-            self._check_group(group)
-            for index, param in enumerate(group["params"]):
-                number += 1
-                entry = self.state.get(param)
-                if not entry and param.grad is None:
-                    waiting.append(param)
-                    continue
-                name = self._name_of(group, index)
-                check_parameter(param, name)
-                check_possible(param, group, name)
-                if param.grad is not None and param.grad.is_sparse:
-                    gradients.refuse_sparse(self.description, group, name)
-                members.append(Member(param, None, number, g, name))  # type: ignore[arg-type]
-        refuse_shared([m.param for m in members], [m.name for m in members])
-        programs = []
-        for member in members:
-            trace = self._trace(self.param_groups[member.group], member.param.ndim + member.param.is_complex())
-            programs.append(rule.program(trace))
-        completed = [self._completed(m, program.states) for m, program in zip(members, programs, strict=True)]
-        # Nothing above has changed anything; now states may be set.
-        invalidate = self._invalidation()
-        for member, entry in zip(members, completed, strict=True):
-            known = self.state.get(member.param)
-            if isinstance(known, Watched):
-                dict.clear(known)
-                dict.update(known, entry)
-            else:
-                dict.__setitem__(self.state, member.param, Watched(entry, invalidate))
-        self._share_scalars(len(everyone), members)
-        buckets: dict[Any, list[Member]] = {}
-        for member, program in zip(members, programs, strict=True):
-            group = self.param_groups[member.group]
-            entry = self.state[member.param]
-            member.item = build_item(program.states, member.param, entry, group, member.number)
-            choice = choose_lowering(program, member.item, group)
-            buckets.setdefault((program, choice, group["maximize"]), []).append(member)
-        self._plan = Plan(
-            buckets=[
-                Bucket(program, choice, maximize, found) for (program, choice, maximize), found in buckets.items()
-            ],
-            params=[m.param for m in members],
-            everyone=everyone,
-            pointers=[m.param.data_ptr() for m in members],
-            waiting=waiting,
-            states=self.state,
-            settings=[self._settings(group) for group in self.param_groups],
-            forms=[self._form(group) for group in self.param_groups],
-            masters=[(m.param, self.state[m.param][MASTER]) for m in members if MASTER in self.state[m.param]],
-        )
+        self._plan = make_plan(self._reader, self.param_groups, self.state, self._invalidation())
         return self._plan
-
-    def _completed(self, member: Member, states: Mapping[str, State]) -> dict[str, Any]:
-        """A parameter's state with what it lacks (at first that is everything), in its group's formats."""
-        group, param = self.param_groups[member.group], member.param
-        where = f"the state of {member.name}"
-        old = self.state.get(param) or {}
-        entry = dict(old)
-        entry.setdefault(STEP, torch.zeros((), dtype=torch.float32, device="cpu"))
-        for name, state in states.items():
-            if state.shape in ("group", "optimizer"):
-                continue
-            if state.shape == "scalar":
-                start = torch.tensor(self._initial(state, group), dtype=torch.float64, device="cpu")
-                entry.setdefault(name, start)
-                continue
-            found = fitted(name, state, old, param, group["state_dtype"], where)
-            if found is None:
-                found = new_state(name, state, param, group["state_dtype"], self._initial(state, group))
-            for key in keys_of(name):
-                entry.pop(key, None)
-            entry.update(found)
-        if not group["master_weights"] or param.dtype not in HALF:
-            entry.pop(MASTER, None)
-        elif MASTER in entry:
-            entry[MASTER] = fitted_master(entry, param, where)
-        else:
-            entry[MASTER] = param.detach().to(torch.float32, copy=True)
-        return entry
-
-    def _share_scalars(self, count: int, members: Sequence[Member]) -> None:
-        """Makes counters and scalar states of all parameters views of one flat tensor each: a thousand
-        0-d tensors cost more to advance than a kernel takes."""
-        names = [STEP, *(n for n, s in self.description.rule.states.items() if s.shape == "scalar")]
-        self._flat: dict[str, np.ndarray] = {}
-        for name in names:
-            flat = torch.zeros(count, dtype=torch.float32 if name == STEP else torch.float64, device="cpu")
-            for member in members:
-                entry = self.state[member.param]
-                if name in entry:
-                    flat[member.number] = float(entry[name])
-                    dict.__setitem__(entry, name, flat[member.number])
-            self._flat[name] = flat.numpy()
-            if name == STEP:
-                self._counters = Counters(flat)
 
     # ------------------------------------------------------------------ step
 
@@ -424,7 +240,7 @@ class RuleOptimizer(torch.optim.Optimizer):
                 follow(master, param)
 
     def _run(self, plan: Plan, factor: float, sparse: Sequence[tuple[Bucket, int, Tensor]]) -> None:
-        rows = Rows(self._classes, self.param_groups, self._flat, self._counters.common())
+        rows = Rows(self._classes, self.param_groups, plan.flat, plan.counters.common())
         present = self._run_buckets(plan.buckets, rows, factor)
         for bucket, i, grad in sparse:
             numbers = rows.of(bucket, [i])
@@ -487,18 +303,14 @@ class RuleOptimizer(torch.optim.Optimizer):
             factor = gradients.factor(self, plan.buckets, ())
         if factor is None:
             return True
-        rows = Rows(self._classes, self.param_groups, self._flat, self._counters.common())
+        rows = Rows(self._classes, self.param_groups, plan.flat, plan.counters.common())
         buckets = [bucket.companion(program) for bucket, program in zip(plan.buckets, programs, strict=True)]
         present = set(self._run_buckets(buckets, rows, factor))
         if any(program.param in program.writes for program in programs):
             changed = [m.param for bucket in plan.buckets for m in bucket.members if m.number in present]
             torch.autograd.graph.increment_version(changed)
-        self._write_scalars(rows.writes)
+        plan.write_scalars(rows.writes)
         return bool(present)
-
-    def _expect_entry(self) -> None:
-        reminder = self.description.reminder
-        self._until_reminded = reminder.steps if reminder else 0
 
     def _remind(self) -> None:
         """Warns once if an entry point without which the optimizer is another one is not called."""
@@ -518,10 +330,10 @@ class RuleOptimizer(torch.optim.Optimizer):
     def _advance(self, plan: Plan, present: list[int], writes: Sequence[ScalarWrite]) -> None:
         """Counts the step, and tells autograd that the parameters have changed."""
         if len(present) == len(plan.everyone):
-            self._counters.advance_all()
+            plan.counters.advance_all()
             torch.autograd.graph.increment_version(plan.params)
         elif present:
-            self._counters.advance(present)
+            plan.counters.advance(present)
             chosen = set(present)
             stepped = [m.param for b in plan.buckets for m in b.members if m.number in chosen]
             torch.autograd.graph.increment_version(stepped)
@@ -530,16 +342,7 @@ class RuleOptimizer(torch.optim.Optimizer):
             chosen = set(present)
             for g in {m.group for b in plan.buckets for m in b.members if m.number in chosen}:
                 self.param_groups[g][STEP] += 1
-        self._write_scalars(writes)
-
-    def _write_scalars(self, writes: Sequence[ScalarWrite]) -> None:
-        for target, name, value in writes:
-            if isinstance(target, dict):
-                target[name] = value
-            elif name == STEP:
-                self._counters.set(target, value)
-            else:
-                self._flat[name][target] = value
+        plan.write_scalars(writes)
 
     # ------------------------------------------------------------------ checkpoints and copies
 
@@ -557,36 +360,14 @@ class RuleOptimizer(torch.optim.Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._expect_entry()
-        self._classes = GroupClasses(self.description)
+        self._read_description()
         self._adopt_states()
 
     # ------------------------------------------------------------------ saying what runs
 
     def explain(self) -> str:
         """Which lowering steps which parameters, and why not a faster one."""
-        found: dict[Choice, list[tuple[int, Tensor]]] = {}
-        waiting = 0
-        for g, group in enumerate(self.param_groups):
-            self._check_group(group)
-            for param in group["params"]:
-                if is_lazy(param):
-                    waiting += 1
-                    continue
-                program = self.description.rule.program(self._trace(group, param.ndim + param.is_complex()))
-                found.setdefault(choose_lowering(program, bare_item(param), group), []).append((g, param))
-                waiting += not self.state.get(param) and param.grad is None
-        lines = []
-        for choice, members in found.items():
-            groups = list(dict.fromkeys(g for g, _ in members))
-            tensors = f"{len(members)} tensor{'s' if len(members) > 1 else ''}"
-            count = sum(param.numel() for _, param in members)
-            named = f"group{'s' if len(groups) > 1 else ''} {', '.join(map(str, groups))}"
-            lines.append(f"{named}: {tensors}, {count:,} elements: {choice.lowering} ({choice.reason})")
-        if waiting:
-            verb = "has" if waiting == 1 else "have"
-            lines.append(f"{waiting} of them {verb} had no gradient yet, and no state")
-        return "\n".join(lines)
+        return explain(self._reader, self.param_groups, self.state)
 
 
 class Outdated(Exception):

@@ -18,6 +18,8 @@ from fallline.lower.native.kernels import kernel
 from fallline.lower.native.launch import Launch
 from fallline.lower.together import Late, Passes, alone
 from fallline.optim.choose import Choice
+from fallline.optim.counters import Counters
+from fallline.optim.states import STEP
 from fallline.rules.program import Program
 
 PYTHON_PASSES: dict[str, Callable[..., Passes]] = {
@@ -25,6 +27,10 @@ PYTHON_PASSES: dict[str, Callable[..., Passes]] = {
     "foreach": foreach_passes,
     "compiled": compiled_passes,
 }
+
+ScalarWrite = tuple[Any, str, float]
+"""(parameter number, several of them, or a group; name, value): scalar states are written when all buckets have read
+them."""
 
 
 def layout_of(param: Tensor) -> tuple[Any, ...]:
@@ -144,8 +150,20 @@ class Plan:
     """Per group, what was chosen."""
     masters: list[tuple[Tensor, Tensor]]
     """16-bit parameters with their float32 master weights."""
+    counters: Counters
+    flat: dict[str, np.ndarray]
+    """Counters and scalar states of all parameters, by name."""
     versions: list[int] = dataclasses.field(default_factory=list)
     """Autograd's counters of these parameters after the last step: tells when one was written to."""
+
+    def write_scalars(self, writes: Sequence[ScalarWrite]) -> None:
+        for target, name, value in writes:
+            if isinstance(target, dict):
+                target[name] = value
+            elif name == STEP:
+                self.counters.set(target, value)
+            else:
+                self.flat[name][target] = value
 
     def release(self) -> None:
         for bucket in self.buckets:

@@ -16,13 +16,9 @@ from torch import Tensor
 from fallline.formats import rounding_key
 from fallline.lower.batch import StepNumbers
 from fallline.optim.options import GROUP_OPTIONS
-from fallline.optim.plan import Bucket
+from fallline.optim.plan import Bucket, ScalarWrite
 from fallline.optim.states import STEP
 from fallline.optimizers.describe import Description
-
-ScalarWrite = tuple[Any, str, float]
-"""(parameter number, several of them, or a group; name, value): scalar states are written when all buckets have read
-them."""
 
 
 class GroupClasses:

@@ -1,0 +1,76 @@
+"""What a parameter group says about its parameters: checked settings, the specialisation of the rule, first values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import Any
+
+from torch import Tensor
+
+from fallline.optim.choose import check_possible
+from fallline.optim.layout import check_parameter
+from fallline.optim.options import GROUP_OPTIONS, IMPLEMENTATION, check_cautious, check_fixed, check_options
+from fallline.optimizers.describe import Description
+from fallline.rules.annotations import State
+from fallline.rules.rule import Trace
+
+
+class GroupReader:
+    """Reads the groups of one kind of optimizer."""
+
+    def __init__(self, description: Description, optimizer: str):
+        self.description, self.optimizer = description, optimizer
+        rule = description.rule
+        spelled = {part: alias for alias, parts in rule.aliases.items() for part in parts}
+        derived = [spelled.get(a, a) for names in rule.derived_from.values() for a in names if a != "ndim"]
+        statics = [n for n in rule.statics if n not in rule.derive]
+        options = ("maximize", "cautious", *IMPLEMENTATION)
+        self.settings = itemgetter(*dict.fromkeys((*statics, *derived, *options)))
+        """What a group's specialisation, lowering and formats follow from."""
+
+    def check(self, group: Mapping[str, Any]) -> None:
+        description = self.description
+        check_options(group)
+        description.check(
+            {name: group[name] for name in description.defaults if name in group and name not in GROUP_OPTIONS}
+        )
+        check_fixed(group, description)
+        check_cautious(group, description)
+
+    def check_formats(self, group: Mapping[str, Any]) -> None:
+        if group["state_dtype"] == "float32":
+            return
+        states = self.description.rule.program(self.trace(group, 2)).states
+        if not any(state.low_bit for state in states.values()):
+            raise ValueError(
+                f"state_dtype={group['state_dtype']!r}: with these options {self.optimizer} has no state that can "
+                'be stored in so few bits; use "float32"'
+            )
+
+    def check_member(self, group: Mapping[str, Any], index: int) -> str:
+        """Refuses a parameter that cannot be stepped as its group wants; returns its name for messages."""
+        param: Tensor = group["params"][index]
+        names = group.get("param_names")
+        name = f"parameter {names[index]!r}" if names else f"parameter {index} of its group"
+        check_parameter(param, name)
+        check_possible(param, group, name)
+        return name
+
+    def hypers(self, group: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: group[name] for name in self.description.defaults if name not in GROUP_OPTIONS}
+
+    def initial(self, state: State, group: Mapping[str, Any]) -> float:
+        if isinstance(state.init, str):
+            values = self.description.expand(self.hypers(group))
+            return float(values[state.init]) if state.init in values else 0.0  # "param" and "grad" are no numbers
+        return state.init
+
+    def trace(self, group: Mapping[str, Any], ndim: int) -> Trace:
+        """The specialisation that steps a group's parameters of ``ndim`` axes."""
+        values = self.description.expand(self.hypers(group))
+        return self.description.rule.trace_for(values, ndim, cautious=group["cautious"])
+
+    def form(self, group: Mapping[str, Any]) -> tuple[Any, ...]:
+        """What the settings amount to: flags derived from numbers instead of the numbers."""
+        return (self.trace(group, 2), *(group[name] for name in ("maximize", *IMPLEMENTATION)))
