@@ -41,9 +41,9 @@ def test_flags_choose_the_lowering(flags, says):
 
 def test_explain_before_the_first_gradient_makes_no_states():
     opt = fallline.AdamW(params := parameters((5, 3), (4,)))
-    assert opt.explain().splitlines()[1:] == ["2 of them have had no gradient yet, and no state"]
+    assert opt.explain().splitlines()[1:] == ["2 parameters have had no gradient yet, and no state"]
     set_gradients(params[:1], 0)
-    assert opt.explain().splitlines()[1:] == ["1 of them has had no gradient yet, and no state"]
+    assert opt.explain().splitlines()[1:] == ["1 parameter has had no gradient yet, and no state"]
     assert not opt.state_dict()["state"]
     run(opt, 1)
     assert len(opt.explain().splitlines()) == 1

@@ -19,6 +19,15 @@ def straight_exp2(y: Tensor) -> Tensor:
     return torch.where(y > -math.inf, torch.exp2(whole) * (1 + y - whole), 0.0)
 
 
+def dither(scale: Tensor, count: int) -> Tensor:
+    """What is added to the levels of blocks of so many elements before they are rounded."""
+    mantissa, exponent = torch.frexp(scale.double())
+    upper = (exponent + 126) * 2**15 + ((2 * mantissa - 1) * 2**15).floor()  # all but the last eight bits
+    first = (upper.long() * 0x9E3779B9 % 2**32) // 2**22
+    places = (first.unsqueeze(1) + torch.arange(count)) * 633 % 1024
+    return torch.where(scale.unsqueeze(1) < 2.0**-90, 0.0, (places.double() + 0.5) / 1024 - 0.5)
+
+
 def degree(form: BlockFormat) -> int:
     return 2 if form.kind == "signed" else 4
 

@@ -25,7 +25,7 @@ from tests.formats.blocks import (
     sample,
     stored,
 )
-from tests.formats.levels import degree, level, share, straight_exp2
+from tests.formats.levels import degree, dither, level, share, straight_exp2
 
 
 def test_level_and_share_are_inverse_and_close_to_the_root() -> None:
@@ -46,18 +46,17 @@ def test_codes_stand_for_what_the_definition_says(form: BlockFormat) -> None:
 
 @each_format
 @pytest.mark.parametrize("numel", SIZES)
-def test_error_is_within_half_a_level(form: BlockFormat, numel: int) -> None:
-    """A code lifted from 0 to 1 is off by less than 1. The slack is for float32: relative 3e-7, of a level up
-    to 254 and of the result."""
-    half = 0.5 + 1e-4
+def test_error_is_below_a_level(form: BlockFormat, numel: int) -> None:
+    """The slack is for float32: relative 3e-7, of a level up to 254 and of the result."""
+    one = 1 + 1e-4
     for seed in range(5):
         x = sample(form, numel, seed)
         codes, scale = form.encode(x)
         y = form.decode(codes, scale, x.shape).double()
         per_element = scale.double().repeat_interleave(form.block)[:numel]
         exact = level(form, x.double().abs() / per_element)
-        lowest = share(form, (exact - half).clamp_min(0)) * per_element
-        highest = share(form, (exact + half).clamp_min(1 if form.kind == "nonneg" else 0)) * per_element
+        lowest = share(form, (exact - one).clamp_min(0)) * per_element
+        highest = share(form, (exact + one)) * per_element
         assert (y.abs() >= lowest * (1 - 3e-7)).all()
         assert (y.abs() <= highest * (1 + 3e-7)).all()
         assert ((y == 0) | (y.sign() == x.sign())).all()
@@ -65,18 +64,18 @@ def test_error_is_within_half_a_level(form: BlockFormat, numel: int) -> None:
 
 @each_format
 def test_relative_error(form: BlockFormat) -> None:
-    """From the level 2^e on, half a level moves the straight logarithm by 2^-e / 2, that of its power by as many
-    times as much as its degree, and so the value by a factor of at most its exponential: of int8 by 1.6 % in the
-    top octave, which reaches down to 1/15 (nonneg) or 0.26 (signed) of the scale."""
+    """From the level 2^e on, a level moves the straight logarithm by 2^-e, that of its power by as many times as
+    much as its degree, and so the value by a factor of at most its exponential: of int8 by 3.2 % in the top octave,
+    which reaches down to 1/15 (nonneg) or 0.26 (signed) of the scale."""
     ratio = torch.logspace(-12, 0, 40 * form.block, dtype=torch.float64).view(form.block, 40).T.flip(1)
     x = ratio.float()
     x[:, -1] = 1.0
     y = once(form, x).double()
     octave = torch.minimum(level(form, x), level(form, y)).clamp_min(1).log2().floor()
     off, inside = torch.maximum(x / y, y / x), level(form, x) >= 1
-    assert (off <= straight_exp2(degree(form) / 2 * 2**-octave) * (1 + 1e-4))[inside].all()
+    assert (off <= straight_exp2(degree(form) * 2**-octave) * (1 + 1e-4))[inside].all()
     if form.name == "int8":
-        assert off[x > (0.26 if form.kind == "signed" else 1 / 15)].max() <= 1 + 1 / 64 + 1e-5
+        assert off[x > (0.26 if form.kind == "signed" else 1 / 15)].max() <= 1 + 1 / 32 + 1e-5
 
 
 @each_format
@@ -138,9 +137,9 @@ def test_any_scale_gives_the_same_codes_as_in_exact_arithmetic(form: BlockFormat
     x = (fractions * scale).to(torch.float32)
     codes, kept = form.encode(x)
     assert kept.item() == torch.tensor(scale, dtype=torch.float32).item()
-    exact = level(form, x.double() / kept.double())
+    exact = level(form, x.double() / kept.double()) + dither(kept, len(x))[0]
     clear = (exact - exact.floor() - 0.5).abs() > 1e-3
-    expected = exact.round()
+    expected = exact.round().clamp_min(0)
     if form.kind == "nonneg":
         expected = torch.maximum(expected, (x > 0).double())
     assert clear.sum() > form.block * 0.9
@@ -157,10 +156,3 @@ def test_any_floats_change_once_only(form: BlockFormat, values: Floats) -> None:
     again = once(form, y)
     assert torch.allclose(again, y, rtol=0, atol=LEAST, equal_nan=True)
     assert same(once(form, again), again)
-
-
-@each_format
-def test_order_of_values_is_kept(form: BlockFormat) -> None:
-    for seed in range(10):
-        x = sample(form, form.block, seed).sort().values
-        assert (once(form, x).diff() >= 0).all()

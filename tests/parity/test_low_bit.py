@@ -16,7 +16,7 @@ from torch import Tensor
 from fallline.formats import block_format
 from fallline.lower.native.library import NativeUnavailable, library
 from tests.covering import covering_array
-from tests.formats.levels import level
+from tests.formats.levels import dither, level
 from tests.parity.trajectories import Trajectory
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -124,23 +124,20 @@ def check_state(
         assert bool(((found - wanted).abs() <= spacing * wanted.abs() + 16 * 2.0**-24 * wanted.abs().max()).all())
         assert (found != other).double().mean() <= (2e-3 if mine[name].dtype == torch.bfloat16 else 1.0)
         return
-    codes, scale = codes_of(mine, name, kind, shape)
-    other_codes, other_scale = codes_of(theirs, name, kind, shape)
-    torch.testing.assert_close(scale, other_scale, rtol=16 * 2.0**-24, atol=0.0)
     form = block_format("int8" if f"{name}:int8" in mine else "int4", kind)
-    exact_codes, exact_scale = form.encode(torch.tensor(expected, dtype=torch.float32))
-    torch.testing.assert_close(scale, exact_scale, rtol=16 * 2.0**-24, atol=0.0)
-    exact = exact_codes.reshape(-1) if form.bits == 8 else form._unpack(exact_codes, shape.numel())
-    for wanted in (other_codes, exact.to(torch.int32)):
-        apart = (codes - wanted).abs()
+    values = torch.tensor(expected).reshape(-1)
+    exact_scale = torch.stack([block.abs().max() for block in values.split(form.block)])
+    for codes, scale in (codes_of(mine, name, kind, shape), codes_of(theirs, name, kind, shape)):
+        torch.testing.assert_close(scale.double(), exact_scale, rtol=16 * 2.0**-24, atol=0.0)
+        share = values.abs() / exact_scale.repeat_interleave(form.block)[: len(codes)]
+        exact = level(form, share) + dither(scale, form.block).view(-1)[: len(codes)]
+        wanted = torch.maximum(exact.round(), (values > 0) * 1.0 if kind == "nonneg" else torch.zeros(()))
+        apart = (codes - wanted.copysign(values)).abs()
         assert int(apart.max()) <= 1
-        # Only values in the middle between two codes may go either way.  They are rare, but of 16-bit gradients and a
-        # scale close to a power of two some lie there exactly.
-        share = (
-            torch.tensor(expected).abs().reshape(-1) / exact_scale.double().repeat_interleave(form.block)[: len(codes)]
-        )
-        between = level(form, share[apart > 0])
-        assert bool(((between - between.floor() - 0.5).abs() < 1e-4 * between).all())
+        # Only what lies in the middle between two codes may go either way.  That is rare, but of 16-bit gradients and
+        # a scale close to a power of two some values lie there exactly.
+        between = exact[apart > 0]
+        assert bool(((between - between.floor() - 0.5).abs() < 1e-4 * form.levels).all())
         assert float((apart > 0).double().mean()) < 5e-3
 
 

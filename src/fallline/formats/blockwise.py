@@ -10,12 +10,19 @@ the powers 2 and 4 put the levels where the values are. No table is searched, an
 which in the kernel would take longer than the memory: "about" means a *pseudo-root*. The bits of a float, taken
 as an integer and shifted right by one (or two), are those of a float close to its square (or fourth) root: they
 are its logarithm, but for a straight line in each octave. Shifting back inverts it exactly, so it costs hardly
-any accuracy (the update m/sqrt(v) of recorded Adam states is off by 0.94 % instead of 0.91 %; the dynamic code of
-bitsandbytes by 1.43 %). Each operation is in float32:
+any accuracy. Each operation is in float32:
 
-    |k| = round(shift(|x| * (1 / scale), right) + o),    |x| = shift(|k| - o, left) * scale
+    |k| = round(shift(|x| * (1 / scale), right) + o + d),    |x| = shift(|k| - o, left) * scale
 
-with o, added to the bits, chosen so that the scale itself has the code K.
+with o, added to the bits, chosen so that the scale itself has the code K, and d a *dither*, evenly from -1/2 to 1/2.
+
+Without the dither a second moment with beta2 = 0.999, which in a step moves by less than half a code, would not follow
+its gradients but the scale of its block: after 1,000 steps sqrt(v) was 7 % too small, updates 9 % too large (with the
+dynamic code of bitsandbytes 11 %), and a model trained as with a larger learning rate. Rounded up or down in
+proportion, codes are right on average. No generator is needed: the d of a block are 1,024 numbers in a fixed order that
+begins at a place given by the bits of the scale, which change from step to step (all but the last eight, so that a
+rounding error in the scale seldom counts). So nothing but the values decides about the codes, in every layout, with any
+number of threads, and after a resume.
 
 Further rules:
 
@@ -27,6 +34,7 @@ Further rules:
 - A negative value of the nonneg kind counts as zero. Zeros have code 0, which decodes to +0.
 - The largest element of a block is exact. What was decoded has the same codes again and decodes to the same bits:
   a state that does not change does not drift.
+- Scales below 2^-90 have small codes that do not decode exactly: there d is 0.
 - Underflow is gradual, as in float32 itself: small values are multiples of 2^-149; where several codes mean the same
   one, it may move by one such step when it is encoded again.
 - The largest float32 as a scale is replaced by the one before it: code K would decode to infinity.
@@ -55,6 +63,8 @@ MIN_ELEMENTS = 4096
 
 _LEAST_NORMAL = torch.finfo(torch.float32).tiny
 _LARGEST_SCALE = float.fromhex("0x1.fffffcp127")
+_DITHERS, _DITHER_STEP = 1024, 633  # shifts of a fraction of a level; the step runs through all of them evenly
+_LEAST_DITHERED = 2.0**-90
 _PIECE = 1 << 22  # elements worked on at a time: bounds the temporaries for a tensor of any size
 
 
@@ -157,7 +167,8 @@ class BlockFormat:
         lift = torch.where(scale < _LEAST_NORMAL, 2.0**64, 1.0)
         factor = torch.where(scale > 0, torch.ones_like(scale).div_(scale * lift), 0.0)
         share = (size * lift.unsqueeze(1)).mul_(factor.unsqueeze(1))
-        code = ((share.view(torch.int32) >> self._shift) + self._offset).view(torch.float32).round_()
+        root = ((share.view(torch.int32) >> self._shift) + self._offset).view(torch.float32)
+        code = root.add_(_dither(scale, x.shape[1])).round_()
         if self.kind == "signed":
             code = code.copysign_(x)
         else:
@@ -187,6 +198,14 @@ class BlockFormat:
         if self.kind == "nonneg":
             return halves
         return (halves.to(torch.int8) ^ 8) - 8  # extends the sign
+
+
+def _dither(scale: Tensor, count: int) -> Tensor:
+    """What is added to the roots of blocks of ``count`` elements before they are rounded."""
+    first = ((scale.view(torch.int32) >> 8).to(torch.int64) * 0x9E3779B9 & 0xFFFFFFFF) >> 22
+    index = first.unsqueeze(1) + torch.arange(count, device=scale.device)
+    shift = (index * _DITHER_STEP % _DITHERS + 0.5).div_(_DITHERS).sub_(0.5).to(torch.float32)
+    return shift.masked_fill_((scale < _LEAST_DITHERED).unsqueeze(1), 0.0)
 
 
 def _pack(codes: Tensor) -> Tensor:

@@ -164,11 +164,27 @@ static inline auto magnitude(F value) {
     else return unsigned_bits(value) & static_cast<uint32_t>(MAGNITUDE);
 }
 
+// What is added to the roots before they are rounded: all shifts by multiples of 1 / DITHERS of a level, once each.
+constexpr uint32_t DITHERS = 1024, DITHER_STEP = 633;
+struct Dither {
+    float at[DITHERS + BLOCK], none[BLOCK];
+    constexpr Dither() : at(), none() {
+        for (uint32_t i = 0; i < DITHERS + BLOCK; ++i)
+            at[i] = (static_cast<float>(i * DITHER_STEP % DITHERS) + 0.5f) / DITHERS - 0.5f;
+    }
+};
+static constexpr Dither DITHER;
+
+// The shifts of a block with this scale; the least scales have codes that do not decode exactly, so not these.
+static inline const float* dither_of(float scale) {
+    return scale < 0x1p-90f ? DITHER.none : DITHER.at + ((unsigned_bits(scale) >> 8) * 0x9E3779B9u >> 22);
+}
+
 // The code of a finite value, which for the nonneg kind is not negative; factor is 1 / scale.
 template <bool NONNEG, int BITS = 8, class F>
-static inline auto code_of(F value, float factor) {
+static inline auto code_of(F value, float factor, F dither) {
     using C = Code<NONNEG, BITS>;
-    const auto root = [](auto share) { return rounded(floats((share >> C::SHIFT) + C::OFFSET)); };
+    const auto root = [dither](auto share) { return rounded(floats((share >> C::SHIFT) + C::OFFSET) + dither); };
     // What is not zero stays so: a second moment of zero would divide the next update by eps alone.
     if constexpr (NONNEG) return larger(root(bits(value * factor)), is_positive(value));
     else return signed_like(root(bits(value * factor) & MAGNITUDE), bits(value));
@@ -177,19 +193,17 @@ static inline auto code_of(F value, float factor) {
 // Codes of four vectors of values that are finite and, of the nonneg kind, not negative.
 constexpr int STRIDE = 4 * WIDTH;
 template <bool NONNEG, int BITS = 8>
-static inline void write_stride(const float* values, float factor, uint8_t* codes) {
-    const vi k[4] = {code_of<NONNEG, BITS>(load(values), factor),
-                     code_of<NONNEG, BITS>(load(values + WIDTH), factor),
-                     code_of<NONNEG, BITS>(load(values + 2 * WIDTH), factor),
-                     code_of<NONNEG, BITS>(load(values + 3 * WIDTH), factor)};
+static inline void write_stride(const float* values, float factor, const float* dither, uint8_t* codes) {
+    const auto code = [&](int at) { return code_of<NONNEG, BITS>(load(values + at), factor, load(dither + at)); };
+    const vi k[4] = {code(0), code(WIDTH), code(2 * WIDTH), code(3 * WIDTH)};
     narrow(k, NONNEG, codes);
 }
 
 template <bool NONNEG, int BITS = 8>
-static inline void write_codes(const float* values, float factor, int n, uint8_t* codes) {
+static inline void write_codes(const float* values, float factor, const float* dither, int n, uint8_t* codes) {
     int i = 0;
-    for (; i + STRIDE <= n; i += STRIDE) write_stride<NONNEG, BITS>(values + i, factor, codes + i);
-    for (; i < n; ++i) codes[i] = static_cast<uint8_t>(code_of<NONNEG, BITS>(values[i], factor));
+    for (; i + STRIDE <= n; i += STRIDE) write_stride<NONNEG, BITS>(values + i, factor, dither + i, codes + i);
+    for (; i < n; ++i) codes[i] = static_cast<uint8_t>(code_of<NONNEG, BITS>(values[i], factor, dither[i]));
 }
 
 // A scale's sign says whether some code of its block means NaN, so that nobody has to look at the codes.
@@ -212,7 +226,7 @@ __attribute__((noinline, cold)) static float encode_rare(const float* values, in
         lift = 0x1p64f;  // exact, and the factor does not overflow
         for (int i = 0; i < n; ++i) clean[i] *= lift;
     }
-    write_codes<NONNEG, BITS>(clean, top ? 1.0f / (scale * lift) : 0.0f, n, codes);
+    write_codes<NONNEG, BITS>(clean, top ? 1.0f / (scale * lift) : 0.0f, dither_of(scale), n, codes);
     bool marked = false;
     for (int i = 0; i < n; ++i)
         if (magnitude<false>(values[i]) >= INFINITE) {
@@ -230,7 +244,7 @@ template <bool NONNEG, int BITS = 8>
 static inline float encode(const float* values, uint32_t top, uint8_t* codes, int n = BLOCK) {
     if (is_ordinary(top)) {
         const float scale = floats(static_cast<int32_t>(top));
-        write_codes<NONNEG, BITS>(values, 1.0f / scale, n, codes);
+        write_codes<NONNEG, BITS>(values, 1.0f / scale, dither_of(scale), n, codes);
         return scale;
     }
     return encode_rare<NONNEG, BITS>(values, n, codes);

@@ -233,7 +233,7 @@ class Launch:
             if k == len(self.program.reductions):
                 break
             shared = [slots.scalar[node.index] for node in nodes if node.space == Space.ALL]
-            joined = yield [torch.tensor(self.scalars[slot], dtype=torch.float64) for slot in shared]
+            joined = yield [torch.tensor(self.scalars[slot], dtype=torch.float64, device="cpu") for slot in shared]
             for slot, value in zip(shared, joined, strict=True):
                 for i in range(len(self.items)):
                     self.scalars[i * count + slot] = float(value)
