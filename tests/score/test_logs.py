@@ -100,7 +100,8 @@ def test_a_compressed_archive_with_wrong_bytes_gives_what_comes_before_them(tmp_
         assert "\n" not in str(error) and form in {"xz", "bz2"}, "their blocks are large: nothing came before"
         return
     assert 0 < len(logs.trials) < 40
-    assert logs.problems[-1].kind == "damaged" and logs.problems[-1].path == str(path)
+    # Wrong bytes can still be a valid stream: then it is not the archive that is damaged but the log that it became.
+    assert logs.problems and {problem.kind for problem in logs.problems} == {"damaged"}
 
 
 @pytest.mark.parametrize("make", ["missing", "empty folder", "text file"])
