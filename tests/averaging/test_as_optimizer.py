@@ -210,7 +210,7 @@ def test_repr_says_mode_and_settings():
         (lambda opt: LawaQueue(opt, 0.5, 1), ValueError, "start must be a whole number >= 0, got 0.5"),
         (lambda opt: LawaQueue(opt, 0, 0), ValueError, "interval must be a whole number >= 1, got 0"),
         (lambda opt: LawaQueue(opt, 0, 1, k=0), ValueError, "k must be a whole number >= 1, got 0"),
-        (lambda opt: LawaQueue(opt, "a", 1), TypeError, "start must be a number a whole number"),
+        (lambda opt: LawaQueue(opt, "a", 1), TypeError, "start must be a whole number >= 0, got 'a'"),
         (
             lambda opt: LawaQueue.for_steps(opt, 0),
             ValueError,

@@ -7,6 +7,7 @@ import torch
 from torch.nn import Parameter
 
 import fallline
+from fallline.optimizers import description, descriptions
 
 from .trajectories import Unchanged, assert_same, parameters, run, values
 
@@ -20,12 +21,15 @@ SAME = p()
 # What is called → the error and the words it must contain.
 CASES = {
     "negative lr": (lambda: fallline.AdamW([p()], lr=-0.1), ValueError, ["lr must be >= 0", "-0.1"]),
-    "nan lr": (lambda: fallline.AdamW([p()], lr=math.nan), ValueError, ["lr must be >= 0", "nan"]),
-    "infinite lr": (lambda: fallline.SGD([p()], lr=math.inf), ValueError, ["lr", "inf"]),
+    "nan lr": (lambda: fallline.AdamW([p()], lr=math.nan), ValueError, ["lr must be finite", "nan"]),
+    "infinite lr": (lambda: fallline.SGD([p()], lr=math.inf), ValueError, ["lr must be finite and >= 0", "inf"]),
+    "infinite tensor lr": (lambda: fallline.SGD([p()], lr=torch.tensor(math.inf)), ValueError, ["lr must be finite"]),
+    "infinite beta": (lambda: fallline.AdamW([p()], betas=(math.inf, 0.9)), ValueError, ["betas[0]", "[0, 1)", "inf"]),
     "lr is no number": (lambda: fallline.AdamW([p()], lr="fast"), TypeError, ["lr", "number", "'fast'"]),
     "lr as YAML reads 1e-3": (lambda: fallline.AdamW([p()], lr="1e-3"), TypeError, ["lr", "number", "'1e-3'"]),
     "beta as text": (lambda: fallline.AdamW([p()], betas=("0.9", 0.99)), TypeError, ["betas[0]", "number", "'0.9'"]),
     "lr of several numbers": (lambda: fallline.AdamW([p()], lr=torch.ones(2)), TypeError, ["lr", "number"]),
+    "lr of many numbers": (lambda: fallline.AdamW([p()], lr=torch.rand(99, 99)), TypeError, ["lr", "number"]),
     "beta of 1": (lambda: fallline.AdamW([p()], betas=(0.9, 1.0)), ValueError, ["betas[1]", "[0, 1)", "1"]),
     "negative beta": (
         lambda: fallline.Lion([p()], betas=(-0.1, 0.9)),
@@ -263,3 +267,22 @@ def test_fused_that_becomes_impossible_is_refused_before_anything_changes():
     a.grad = torch.ones(3)
     with Unchanged(opt), pytest.raises(ValueError, match=r"fused=True.*parameter 1.*float64"):
         opt.step()
+
+
+BOUNDED = [(d.class_name, name) for d in descriptions() for name, note in d.rule.hypers.items() if note.finite]
+
+
+@pytest.mark.parametrize(("optimizer", "name"), BOUNDED)
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_what_is_not_finite_is_told_so(optimizer, name, value):
+    make, described = getattr(fallline, optimizer), description(optimizer)
+    alias, parts = next(((a, ps) for a, ps in described.rule.aliases.items() if name in ps), (name, ()))
+    spelled = f"{alias}[{parts.index(name)}]" if parts else name
+    given = (
+        [value if part == name else old for part, old in zip(parts, described.defaults[alias], strict=True)]
+        if parts
+        else value
+    )
+    with pytest.raises(ValueError) as error:
+        make([p()], **{alias: given})
+    assert str(error.value).startswith(f"{spelled} must be finite and >") and str(error.value).endswith(f"got {value}")

@@ -394,7 +394,7 @@ def test_plot_exists_only_with_matplotlib(tmp_path, monkeypatch):
         ({"loss_fn_or_step": 3}, TypeError, "loss_fn_or_step must be a loss or a function"),
         ({"optimizer": None}, TypeError, "optimizer must be a torch.optim.Optimizer, got NoneType"),
         ({"lr_min": 0}, ValueError, "lr_min must be > 0, got 0"),
-        ({"lr_max": float("inf")}, ValueError, "lr_max must be > 0, got inf"),
+        ({"lr_max": float("inf")}, ValueError, "lr_max must be finite and > 0, got inf"),
         ({"lr_min": 1, "lr_max": 0.5}, ValueError, "lr_max must be > lr_min = 1, got 0.5"),
         ({"steps": 4}, ValueError, "steps must be a whole number >= 5, got 4"),
         ({"window": -1}, ValueError, "window must be a whole number >= 0, got -1"),

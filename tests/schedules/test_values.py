@@ -296,5 +296,5 @@ def test_bad_arguments(form, settings, message):
 
 
 def test_argument_that_is_no_number():
-    with pytest.raises(TypeError, match="total_steps must be a number"):
+    with pytest.raises(TypeError, match="total_steps must be a whole number"):
         warmup_cosine(0, 1.0, total_steps="many")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -121,6 +122,8 @@ class Range:
     may_be_none: bool = False
     none_means: float | None = None
     """The number that the equations see in place of None."""
+    finite: bool = False
+    """Whether an infinity, which may well satisfy ``holds``, is refused."""
 
     def check(self, name: str, value: Any) -> None:
         if value is None and self.may_be_none:
@@ -130,7 +133,11 @@ class Range:
                 raise TypeError  # float() would read "1e-3", which is what YAML makes of 1e-3
             number = float(value)
         except (TypeError, ValueError, RuntimeError):
-            raise TypeError(f"{name} must be a number {self.says}, got {value!r}") from None
+            wanted = f"a number {self.says}" if self.says.startswith((">", "in")) else self.says
+            given = textwrap.shorten(repr(value), 80, placeholder=" …")  # one line, even of a large tensor
+            raise TypeError(f"{name} must be {wanted}, got {given}") from None
+        if self.finite and not math.isfinite(number):
+            raise ValueError(f"{name} must be finite and {self.says}, got {number:g}")
         if not self.holds(number):
             raise ValueError(f"{name} must be {self.says}, got {number:g}")
 
@@ -159,8 +166,8 @@ def choice(*words: str) -> Choice:
     return Choice(" or ".join(map(repr, words)), lambda _: True, words=words)
 
 
-nonnegative = Range(">= 0", lambda x: x >= 0 and math.isfinite(x))
-positive = Range("> 0", lambda x: x > 0 and math.isfinite(x))
+nonnegative = Range(">= 0", lambda x: x >= 0, finite=True)
+positive = Range("> 0", lambda x: x > 0, finite=True)
 fraction = Range("in [0, 1)", lambda x: 0 <= x < 1)
 open_fraction = Range("in (0, 1)", lambda x: 0 < x < 1)
 finite = Range("finite", math.isfinite)
@@ -173,7 +180,7 @@ def optional(numbers: Range, means: float | None = None) -> Range:
     """``eps: optional(positive)``: a number, or None.  A static argument derived from it says which, and the
     equations use the number only where there is one.  ``optional(positive, means=math.inf)``: they see that
     number in place of None."""
-    return Range(f"{numbers.says} or None", numbers.holds, may_be_none=True, none_means=means)
+    return dataclasses.replace(numbers, says=f"{numbers.says} or None", may_be_none=True, none_means=means)
 
 
 def conventional_range(name: str) -> Range:
