@@ -61,6 +61,27 @@ def test_missing_compiler_costs_own_rules_only(fallline: Command, monkeypatch: p
     assert "CXX" in found["remedy"]
 
 
+@pytest.mark.parametrize(("program", "says"), [("true", "wrote no library"), ("false", "failed (exit code 1)")])
+def test_program_that_is_no_compiler_is_found_out(
+    fallline: Command, monkeypatch: pytest.MonkeyPatch, program: str, says: str
+) -> None:
+    monkeypatch.setenv("CXX", program)
+    found = finding(fallline, "C++ compiler")
+    assert says in found["value"] and f"/{program} " in found["value"]
+    assert found["cost"] and found["remedy"] == "set CXX to another one"
+
+
+@pytest.mark.parametrize(
+    ("value", "remedy"), [("off", "unset FALLLINE_NATIVE"), ("perhaps", "use 0 or 1, or unset FALLLINE_NATIVE")]
+)
+def test_value_of_the_native_switch_is_shown(
+    fallline: Command, monkeypatch: pytest.MonkeyPatch, value: str, remedy: str
+) -> None:
+    monkeypatch.setenv("FALLLINE_NATIVE", value)
+    found = finding(fallline, "native kernels")
+    assert f"FALLLINE_NATIVE={value}" in found["value"] and found["remedy"] == remedy
+
+
 def test_two_openmp_runtimes_are_a_problem(fallline: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fallline.measure.machine.openmp_runtimes", lambda: ["/a/libgomp.so.1", "/b/libiomp5.so"])
     from fallline.lower.native.library import NativeUnavailable, library

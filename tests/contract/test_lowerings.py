@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import fallline
+from fallline.lower.native.library import INSTRUCTION_SETS, library
 from fallline.optim import choose
 from fallline.rules import rule, tanh
 
@@ -118,7 +119,7 @@ print(json.dumps({{"results": results, "explain": explained, "notices": notices}
     assert done.returncode == 0, done.stderr
     without = json.loads(done.stdout)
     assert len(without["notices"]) == 1 and "FALLLINE_NATIVE=0" in without["notices"][0]
-    assert "foreach (no native kernel: switched off by FALLLINE_NATIVE=0)" in without["explain"]
+    assert "foreach (no native kernel: switched off by FALLLINE_NATIVE=0; unset FALLLINE_NATIVE)" in without["explain"]
     here: dict[str, Any] = {"NAMES": NAMES}
     exec(EVERYTHING, here)
     assert "native (fastest)" in here["explained"]
@@ -126,16 +127,53 @@ print(json.dumps({{"results": results, "explain": explained, "notices": notices}
         assert without["results"][name] == pytest.approx(value, abs=0.3 if "8bit" in name else 1e-3), name
 
 
-def test_unknown_instruction_set_falls_back_with_its_name():
-    code = """
-import torch, fallline
-p = torch.nn.Parameter(torch.zeros(3)); p.grad = torch.ones(3)
-opt = fallline.SGD([p], lr=1.0); opt.step()
-print(p.tolist(), opt.explain())
-"""
-    done = python(code, FALLLINE_ISA="mmx")
-    assert done.stdout.startswith("[-1.0, -1.0, -1.0] group 0: 1 tensor, 3 elements: foreach"), done.stderr
-    assert "FALLLINE_ISA=mmx" in done.stdout and done.stderr.count("FALLLINE_ISA=mmx") == 1
+def explained_with(monkeypatch, **environment):
+    """A step in these surroundings: what the optimizer says of it, and the notices."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(choose, "_noticed", set())
+    p = torch.nn.Parameter(torch.zeros(3))
+    p.grad = torch.ones(3)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        opt = fallline.SGD([p], lr=1.0)
+        opt.step()
+        opt.step()
+    assert p.tolist() == [-2.0] * 3
+    assert all(Path(w.filename) == Path(__file__) for w in seen), "a notice points to the user's line"
+    return opt.explain(), [str(w.message) for w in seen]
+
+
+def missing_instruction_set():
+    return next((isa for isa in INSTRUCTION_SETS if not library().has(isa)), None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("FALLLINE_ISA", "mmx", "FALLLINE_ISA=mmx: no such instruction set; use baseline"),
+        ("FALLLINE_ISA", "missing", "FALLLINE_ISA=missing: this processor or build lacks it; use baseline"),
+        ("FALLLINE_NATIVE", "no", "switched off by FALLLINE_NATIVE=no; unset FALLLINE_NATIVE"),
+        ("FALLLINE_NATIVE", "False", "switched off by FALLLINE_NATIVE=False; unset FALLLINE_NATIVE"),
+        ("FALLLINE_NATIVE", "perhaps", "FALLLINE_NATIVE=perhaps is neither on nor off; use 0 or 1"),
+    ],
+)
+def test_switch_without_kernels_gives_one_line_with_its_value_and_the_remedy(monkeypatch, name, value, says):
+    if value == "missing":
+        value = missing_instruction_set() or pytest.skip("this processor has every instruction set")
+        says = says.replace("missing", value)
+    explained, notices = explained_with(monkeypatch, **{name: value})
+    assert f"foreach (no native kernel: {says}" in explained and "\n" not in explained
+    assert len(notices) == 1 and says in notices[0] and "\n" not in notices[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("FALLLINE_ISA", ""), ("FALLLINE_ISA", "Baseline"), *(("FALLLINE_NATIVE", on) for on in ("", "1", "yes", "ON"))],
+)
+def test_switch_that_asks_for_kernels_gives_them(monkeypatch, name, value):
+    explained, notices = explained_with(monkeypatch, **{name: value})
+    assert "native (fastest)" in explained and notices == []
 
 
 # ---------------------------------------------------------------------- kernels of users' rules
@@ -191,6 +229,10 @@ def test_without_compiler_a_users_rule_runs_through_foreach_with_one_notice(cach
     ("text", "says"),
     [
         ("#!/bin/sh\necho 'rule.cpp:1: error: I am broken' >&2\nexit 1\n", "I am broken"),
+        ("#!/bin/sh\nprintf 'usage: of something else\\nsecond line\\n' >&2\nexit 1\n", "usage: of something else"),
+        ("#!/bin/sh\nexit 3\n", "failed (exit code 3)"),
+        ("#!/bin/sh\nexit 0\n", "wrote no library"),
+        ('#!/bin/sh\nwhile [ $# -gt 1 ]; do shift; done\necho nothing > "$1"\n', "cannot be loaded"),
         ("no program\n", "did not run"),
     ],
 )
@@ -201,6 +243,22 @@ def test_with_a_broken_compiler_a_users_rule_runs_through_foreach_with_one_notic
     explained, notices = step_with_new_rule()
     assert "foreach (no native kernel" in explained
     assert len(notices) == 1 and says in notices[0] and "broken-c++" in notices[0]
+    assert "set CXX to another one" in notices[0] and "\n" not in notices[0]
+
+
+@pytest.mark.parametrize("value", ["no-such-compiler", "/etc/passwd", "/tmp", 'g++ "', "no-such-cache g++"])
+def test_compiler_that_is_no_program_is_named(cache, monkeypatch, value):
+    monkeypatch.setenv("CXX", value)
+    explained, notices = step_with_new_rule()
+    assert "foreach (no native kernel" in explained
+    assert len(notices) == 1 and f"CXX={value} is no program that can be run; set CXX" in notices[0]
+
+
+@needs_compiler
+def test_compiler_may_have_arguments(cache, monkeypatch):
+    monkeypatch.setenv("CXX", "env -u NOTHING c++")
+    explained, notices = step_with_new_rule()
+    assert "native (fastest)" in explained and notices == []
 
 
 def test_cache_that_others_may_write_to_is_refused(cache):

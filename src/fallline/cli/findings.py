@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import fallline
-from fallline.lower.native.compiler import cache_location, compiler_version, find_compiler, is_whole
+from fallline.lower.native.compiler import cache_location, compiler_version, find_compiler, is_whole, try_compiler
 from fallline.lower.native.library import NativeUnavailable, library
 from fallline.measure import machine
 
@@ -78,7 +78,7 @@ def native_kernels() -> Finding:
             "native kernels",
             f"none: {reason}",
             "optimizers run through torch's foreach operations: several passes over memory instead of one",
-            "unset FALLLINE_NATIVE" if os.environ.get("FALLLINE_NATIVE") == "0" else _after_semicolon(str(reason)),
+            _after_semicolon(str(reason)),
             {"in_use": None},
         )
     available = list(machine.instruction_sets())
@@ -166,17 +166,18 @@ def _elements(streams: int) -> int:
 
 
 def compiler() -> Finding:
-    path = find_compiler()
-    if path:
-        return Finding("C++ compiler", f"{compiler_version(path)} ({path})", data={"path": path})
-    wanted = os.environ.get("CXX")
-    return Finding(
-        "C++ compiler",
-        f"none: CXX={wanted} is not on the path" if wanted else "none (looked for c++, g++, clang++)",
-        "rules of your own run through foreach, in several passes; built-in optimizers do not need it",
-        "unset CXX or set it to a compiler" if wanted else "install g++ or clang++, or set CXX",
-        {"path": None},
-    )
+    try:
+        found = find_compiler()
+        try_compiler(found)
+    except NativeUnavailable as reason:
+        return Finding(
+            "C++ compiler",
+            f"none: {reason}",
+            "rules of your own run through foreach, in several passes; built-in optimizers do not need it",
+            _after_semicolon(str(reason)),
+            {"path": None},
+        )
+    return Finding("C++ compiler", f"{compiler_version(found)} ({' '.join(found)})", data={"path": found[0]})
 
 
 def cache() -> Finding:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import sys
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+import fallline
 from fallline.lower.batch import Item
 from fallline.lower.native.launch import supports
 from fallline.lower.native.library import NativeUnavailable
@@ -77,5 +81,16 @@ def _notice(reason: str) -> None:
         warnings.warn(
             f"fallline runs without its native kernels, through foreach: {reason} (`fallline doctor` says more)",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=_users_level(),
         )
+
+
+_NOT_THE_USERS = tuple(str(Path(folder)) + os.sep for folder in (*fallline.__path__, *torch.__path__))
+
+
+def _users_level() -> int:
+    """How many frames above the caller the user's line is, for a warning that points to it."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+        frame, level = frame.f_back, level + 1
+    return level

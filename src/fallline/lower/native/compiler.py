@@ -12,6 +12,7 @@ import ctypes
 import functools
 import hashlib
 import os
+import shlex
 import shutil
 import stat
 import subprocess
@@ -38,22 +39,46 @@ ISA_FLAGS = {
 SYMBOL = "fl_user_entries"
 
 
-def find_compiler() -> str | None:
+Command = tuple[str, ...]
+"""A program and its first arguments: CXX may be ``ccache g++``."""
+
+
+def find_compiler() -> Command:
     """The C++ compiler: ``$CXX``, or the first of c++, g++, clang++ on the path."""
-    wanted = os.environ.get("CXX")
-    for name in (wanted,) if wanted else ("c++", "g++", "clang++"):
-        if path := shutil.which(name):
-            return path
-    return None
+    wanted = os.environ.get("CXX", "")
+    for name in (wanted,) if wanted.strip() else ("c++", "g++", "clang++"):
+        try:
+            program, *arguments = (name,) if Path(name).is_file() else shlex.split(name)
+        except ValueError:  # an open quotation mark
+            continue
+        if path := shutil.which(program):
+            return (path, *arguments)
+    if wanted.strip():
+        raise NativeUnavailable(f"CXX={wanted} is no program that can be run; set CXX to a C++ compiler or unset it")
+    raise NativeUnavailable("no C++ compiler (c++, g++ or clang++) was found; install one or set CXX")
 
 
 @functools.cache
-def compiler_version(path: str) -> str:
+def compiler_version(compiler: Command) -> str:
+    return next(iter(_run(compiler, "--version").stdout.splitlines()), "unknown")
+
+
+def try_compiler(compiler: Command) -> None:
+    """Raises :class:`NativeUnavailable` if it does not compile a rule's includes."""
+    with tempfile.TemporaryDirectory(prefix="fallline-") as scratch:
+        _compile(compiler, FLAGS, '#include "kernel.h"\n', _header().parent, Path(scratch))
+
+
+def _run(compiler: Command, *arguments: str) -> subprocess.CompletedProcess[str]:
     try:
-        result = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run((*compiler, *arguments), capture_output=True, text=True, timeout=300, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NativeUnavailable(f"the C++ compiler {path} did not run: {error}") from None
-    return result.stdout.splitlines()[0] if result.stdout else "unknown"
+        raise _broken(compiler, f"did not run ({error})") from None
+
+
+def _broken(compiler: Command, what: str) -> NativeUnavailable:
+    remedy = "set CXX to another one" if os.environ.get("CXX", "").strip() else "repair it or set CXX"
+    return NativeUnavailable(f"the C++ compiler {shlex.join(compiler)} {what}; {remedy}")
 
 
 @functools.cache
@@ -120,8 +145,7 @@ def is_whole(path: Path) -> bool:
 
 def compile_kernel(name: str, text: str, isa: str) -> int:
     """The address of the kernel's ``fl_entry``."""
-    compiler = find_compiler()
-    header = _header()
+    compiler, header = find_compiler(), _header()
     source = translation_unit(
         {name: text}, f'extern "C" __attribute__((visibility("default"))) const fl_entry {SYMBOL}[]'
     )
@@ -131,18 +155,16 @@ def compile_kernel(name: str, text: str, isa: str) -> int:
         1,
     )
     flags = (*FLAGS, *ISA_FLAGS[isa])
-    version = compiler_version(compiler) if compiler else ""
     headers = [(header.parent / name).read_text() for name in ("kernel.h", "vectors.h", "packed.h")]
-    identity = "\n".join((source, *headers, version, *flags))
+    identity = "\n".join((source, *headers, compiler_version(compiler), *compiler[1:], *flags))
     directory = cache_directory()
     target = directory / f"{name}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.so"
     if not is_whole(target):
-        if compiler is None:
-            raise NativeUnavailable(
-                "no C++ compiler (c++, g++ or clang++) was found to compile this rule; install one or set CXX"
-            )
         _build(compiler, flags, source, header.parent, target)
-    loaded = ctypes.CDLL(str(target))
+    try:
+        loaded = ctypes.CDLL(str(target))
+    except OSError as error:
+        raise _broken(compiler, f"wrote a library that cannot be loaded ({error})") from None
     _loaded.append(loaded)
     return ctypes.addressof(ctypes.c_char.in_dll(loaded, SYMBOL))
 
@@ -151,20 +173,24 @@ _loaded: list[ctypes.CDLL] = []
 """Libraries stay loaded as long as the process: kernels point into them."""
 
 
-def _build(compiler: str, flags: tuple[str, ...], source: str, include: Path, target: Path) -> None:
+def _build(compiler: Command, flags: tuple[str, ...], source: str, include: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as scratch:
-        cpp, built = Path(scratch) / "rule.cpp", Path(scratch) / "rule.so"
-        cpp.write_text(source)
-        command = [compiler, *flags, f"-I{include}", str(cpp), "-o", str(built)]
-        try:
-            result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise NativeUnavailable(f"the C++ compiler {compiler} did not run: {error}") from None
-        if result.returncode != 0:
-            first = next((line for line in result.stderr.splitlines() if "error" in line), result.stderr[:200])
-            raise NativeUnavailable(f"the C++ compiler {compiler} failed: {first.strip()}")
+        built = _compile(compiler, flags, source, include, Path(scratch))
         digest = Path(scratch) / "rule.sha256"
         digest.write_text(hashlib.sha256(built.read_bytes()).hexdigest())
         # The checksum first: a library without one is not whole.
         os.replace(digest, target.with_suffix(".sha256"))
         os.replace(built, target)
+
+
+def _compile(compiler: Command, flags: tuple[str, ...], source: str, include: Path, scratch: Path) -> Path:
+    cpp, built = scratch / "rule.cpp", scratch / "rule.so"
+    cpp.write_text(source)
+    result = _run(compiler, *flags, f"-I{include}", str(cpp), "-o", str(built))
+    if result.returncode != 0:
+        said = [line.strip() for line in result.stderr.splitlines() if line.strip()]
+        first = next((line for line in said if "error" in line), said[0] if said else f"exit code {result.returncode}")
+        raise _broken(compiler, f"failed ({first})")
+    if not built.is_file():
+        raise _broken(compiler, "ended without an error, but wrote no library")
+    return built

@@ -12,6 +12,8 @@ import fallline
 
 MAX_PASSES = 6
 FILE = "native/libfallline_native.so"
+INSTRUCTION_SETS = ("baseline", "avx2", "avx512")
+ON, OFF = ("", "1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 class NativeUnavailable(RuntimeError):
@@ -131,12 +133,11 @@ class Library:
             c_int64,
         ]
         self.handle.fl_has_threads.restype = c_int32
-        backend = self.handle.fl_select(isa.encode())
+        backend = self.handle.fl_select(isa.lower().encode())
         if not backend:
-            raise NativeUnavailable(
-                f"FALLLINE_ISA={isa}: this machine or this build has no such instruction set; "
-                "use baseline, avx2 or avx512, or leave it unset"
-            )
+            what = "this processor or build lacks it" if isa.lower() in INSTRUCTION_SETS else "no such instruction set"
+            available = " or ".join(name for name in INSTRUCTION_SETS if self.has(name))
+            raise NativeUnavailable(f"FALLLINE_ISA={isa}: {what}; use {available}, or unset FALLLINE_ISA")
         self.backend: int = backend
         self.isa: str = self.handle.fl_backend_name(backend).decode()
 
@@ -158,8 +159,12 @@ def library_path() -> Path | None:
 
 @functools.cache
 def _load(isa: str, switch: str) -> Library | NativeUnavailable:
-    if switch == "0":
-        return NativeUnavailable("switched off by FALLLINE_NATIVE=0")
+    if switch.lower() in OFF:
+        return NativeUnavailable(f"switched off by FALLLINE_NATIVE={switch}; unset FALLLINE_NATIVE")
+    if switch.lower() not in ON:
+        return NativeUnavailable(
+            f"FALLLINE_NATIVE={switch} is neither on nor off; use 0 or 1, or unset FALLLINE_NATIVE"
+        )
     path = library_path()
     if path is None:
         return NativeUnavailable(
@@ -179,7 +184,7 @@ def _load(isa: str, switch: str) -> Library | NativeUnavailable:
 
 def library() -> Library:
     """The library, or :class:`NativeUnavailable` with the reason."""
-    found = _load(os.environ.get("FALLLINE_ISA", ""), os.environ.get("FALLLINE_NATIVE", "1"))
+    found = _load(os.environ.get("FALLLINE_ISA", ""), os.environ.get("FALLLINE_NATIVE", ""))
     if isinstance(found, NativeUnavailable):
         raise found
     return found
