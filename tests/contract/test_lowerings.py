@@ -232,7 +232,7 @@ def test_without_compiler_a_users_rule_runs_through_foreach_with_one_notice(cach
         ("#!/bin/sh\nprintf 'usage: of something else\\nsecond line\\n' >&2\nexit 1\n", "usage: of something else"),
         ("#!/bin/sh\nexit 3\n", "failed (exit code 3)"),
         ("#!/bin/sh\nexit 0\n", "wrote no library"),
-        ('#!/bin/sh\nwhile [ $# -gt 1 ]; do shift; done\necho nothing > "$1"\n', "cannot be loaded"),
+        ('#!/bin/sh\nfor last; do :; done\n[ $# -eq 1 ] || echo nothing > "$last"\n', "cannot be loaded"),
         ("no program\n", "did not run"),
     ],
 )
