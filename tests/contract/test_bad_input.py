@@ -286,3 +286,37 @@ def test_what_is_not_finite_is_told_so(optimizer, name, value):
     with pytest.raises(ValueError) as error:
         make([p()], **{alias: given})
     assert str(error.value).startswith(f"{spelled} must be finite and >") and str(error.value).endswith(f"got {value}")
+
+
+SET_LATER = {
+    "capturable": (True, ValueError, "capturable=True is not supported"),
+    "differentiable": (True, ValueError, "differentiable=True is not supported"),
+    "decoupled_weight_decay": (False, ValueError, "decoupled_weight_decay=False is not possible with AdamW"),
+    "rounding_seed": (0.5, TypeError, "rounding_seed must be an integer, got 0.5"),
+    "maximize": (2, TypeError, "maximize must be True or False, got 2"),
+    "state_dtype": ("int7", ValueError, "state_dtype must be one of"),
+    "amsgrad": ("yes", ValueError, "amsgrad must be False or True, got 'yes'"),
+    "lr": (math.inf, ValueError, "lr must be finite and >= 0, got inf"),
+}
+
+
+@pytest.mark.parametrize("name", SET_LATER)
+def test_what_is_set_in_a_group_between_steps_is_read_and_checked(name):
+    value, kind, says = SET_LATER[name]
+    opt = fallline.AdamW([{"params": [q]} for q in parameters((3,), (4,))], lr=0.1, state_dtype="bfloat16")
+    run(opt, 2)
+    had, opt.param_groups[1][name] = opt.param_groups[1][name], value
+    with Unchanged(opt), pytest.raises(kind, match=says):
+        opt.step()
+    opt.param_groups[1][name] = had
+    run(opt, 1)
+    assert [entry["step"].item() for entry in opt.state.values()] == [3, 3]
+
+
+def test_message_names_the_group_of_a_parameter():
+    a, b = parameters((3,), (4,))
+    opt = fallline.AdamW([{"params": [a]}, {"params": [b]}], lr=0.1)
+    run(opt, 1)
+    opt.state[b]["exp_avg"] = torch.zeros(5)
+    with pytest.raises(ValueError, match=r"^the state of parameter 0 of group 1: exp_avg has shape \(5,\); .* \(4,\)$"):
+        opt.step()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from fallline.optim.options import GROUP_OPTIONS, IMPLEMENTATION
+from fallline.optim.options import GROUP_OPTIONS, IMPLEMENTATION, REFUSED
 from fallline.optim.planning import all_params
 from fallline.optim.states import MASTER, STEP, WatchedStates, fitted, fitted_master, keys_of
 from fallline.optimizers import descriptions
@@ -213,7 +213,7 @@ def _merged_group(
                 f"{where} has no {name!r}: it is of another optimizer than {type(optimizer).__name__}; "
                 "load it into the class that wrote it"
             )
-    keep = {"params", "capturable", "differentiable", *IMPLEMENTATION}
+    keep = {"params", *REFUSED, *IMPLEMENTATION}
     new = {name: deepcopy(value) for name, value in theirs.items() if name not in keep}
     try:
         optimizer._reader.check({**mine, **new})

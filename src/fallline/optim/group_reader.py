@@ -10,7 +10,14 @@ from torch import Tensor
 
 from fallline.optim.choose import check_possible
 from fallline.optim.layout import check_parameter
-from fallline.optim.options import GROUP_OPTIONS, IMPLEMENTATION, check_cautious, check_fixed, check_options
+from fallline.optim.options import (
+    GROUP_OPTIONS,
+    IMPLEMENTATION,
+    REFUSED,
+    check_cautious,
+    check_fixed,
+    check_options,
+)
 from fallline.optimizers.describe import Description
 from fallline.rules.annotations import State
 from fallline.rules.rule import Trace
@@ -25,9 +32,9 @@ class GroupReader:
         spelled = {part: alias for alias, parts in rule.aliases.items() for part in parts}
         derived = [spelled.get(a, a) for names in rule.derived_from.values() for a in names if a != "ndim"]
         statics = [n for n in rule.statics if n not in rule.derive]
-        options = ("maximize", "cautious", *IMPLEMENTATION)
-        self.settings = itemgetter(*dict.fromkeys((*statics, *derived, *options)))
-        """What a group's specialisation, lowering and formats follow from."""
+        self.options = ("maximize", *IMPLEMENTATION, *REFUSED, "rounding_seed", *description.torch_group)
+        self.settings = itemgetter(*dict.fromkeys((*statics, *derived, "cautious", *self.options)))
+        """What a group's specialisation, lowering and formats follow from, and what would have to be refused."""
 
     def check(self, group: Mapping[str, Any]) -> None:
         description = self.description
@@ -48,11 +55,12 @@ class GroupReader:
                 'be stored in so few bits; use "float32"'
             )
 
-    def check_member(self, group: Mapping[str, Any], index: int) -> str:
-        """Refuses a parameter that cannot be stepped as its group wants; returns its name for messages."""
+    def check_member(self, group: Mapping[str, Any], number: int, index: int) -> str:
+        """Refuses a parameter that cannot be stepped as its group, of this number, wants; returns its name for
+        messages."""
         param: Tensor = group["params"][index]
         names = group.get("param_names")
-        name = f"parameter {names[index]!r}" if names else f"parameter {index} of its group"
+        name = f"parameter {names[index]!r}" if names else f"parameter {index} of group {number}"
         check_parameter(param, name)
         check_possible(param, group, name)
         return name
@@ -73,4 +81,4 @@ class GroupReader:
 
     def form(self, group: Mapping[str, Any]) -> tuple[Any, ...]:
         """What the settings amount to: flags derived from numbers instead of the numbers."""
-        return (self.trace(group, 2), *(group[name] for name in ("maximize", *IMPLEMENTATION)))
+        return (self.trace(group, 2), *(group[name] for name in self.options))

@@ -100,7 +100,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         try:
             for index, param in enumerate(group["params"]):
                 if not is_lazy(param):  # which has no shape before the first forward pass: looked at when it steps
-                    self._reader.check_member(group, index)
+                    self._reader.check_member(group, len(self.param_groups) - 1, index)
             self._reader.check_formats(group)
             self._classes.shared_lr(self.param_groups)
             check_alike(self.param_groups, self.description)

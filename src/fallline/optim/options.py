@@ -30,6 +30,12 @@ OPTIMIZER_OPTIONS: dict[str, Any] = {"clip_norm": None, "skip_nonfinite": False}
 # How and in what memory to compute is a matter of this optimizer object, not of a checkpoint.
 IMPLEMENTATION = ("foreach", "fused", "compiled", "state_dtype", "stochastic_rounding", "master_weights")
 
+# What torch.optim has and no lowering here can do, with the reason.
+REFUSED = {
+    "capturable": "CUDA graphs need device-side step counters",
+    "differentiable": "steps are not recorded",
+}
+
 _FLAGS = ("maximize", "compiled", "cautious", "stochastic_rounding", "master_weights")
 
 
@@ -92,13 +98,9 @@ def check_options(group: Mapping[str, Any]) -> None:
         raise ValueError("compiled=True is a lowering of its own; leave foreach and fused unset")
     if group["stochastic_rounding"] and group["master_weights"]:
         raise ValueError("stochastic_rounding and master_weights both keep small updates of 16-bit weights; choose one")
-    for name in ("capturable", "differentiable"):
+    for name, reason in REFUSED.items():
         if group[name]:
-            raise ValueError(
-                f"{name}=True is not supported: "
-                + ("CUDA graphs need device-side step counters" if name == "capturable" else "steps are not recorded")
-                + f"; use {name}=False"
-            )
+            raise ValueError(f"{name}={group[name]!r} is not supported: {reason}; use {name}=False")
 
 
 def check_optimizer_options(options: Mapping[str, Any]) -> None:

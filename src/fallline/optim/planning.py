@@ -28,7 +28,6 @@ from fallline.optim.states import (
     keys_of,
     new_state,
 )
-from fallline.rules.annotations import State
 from fallline.rules.program import Program
 
 Groups = Sequence[dict[str, Any]]
@@ -42,6 +41,11 @@ class Candidate(NamedTuple):
     group: int
     name: str
     program: Program
+
+    @property
+    def place(self) -> str:
+        """What messages call its state."""
+        return f"the state of {self.name}"
 
 
 def all_params(groups: Groups) -> list[Tensor]:
@@ -115,7 +119,7 @@ def _candidates(
             if not states.get(param) and param.grad is None:
                 waiting.append(param)
                 continue
-            name = reader.check_member(group, index)
+            name = reader.check_member(group, g, index)
             if param.grad is not None and param.grad.is_sparse:
                 gradients.refuse_sparse(reader.description, group, name)
             trace = reader.trace(group, param.ndim + param.is_complex())
@@ -127,8 +131,7 @@ def _completed(
     candidate: Candidate, reader: GroupReader, group: Mapping[str, Any], old: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A parameter's state with what it lacks (at first that is everything), in its group's formats."""
-    param, where = candidate.param, f"the state of {candidate.name}"
-    entry = dict(old)
+    param, format, entry = candidate.param, group["state_dtype"], dict(old)
     entry.setdefault(STEP, torch.zeros((), dtype=torch.float32, device="cpu"))
     for name, state in candidate.program.states.items():
         if state.shape in ("group", "optimizer"):
@@ -138,27 +141,15 @@ def _completed(
             continue
         for key in keys_of(name):
             entry.pop(key, None)
-        entry.update(_full_state(name, state, candidate, reader, group, old))
+        found = fitted(name, state, old, param, format, candidate.place)
+        entry.update(found or new_state(name, state, param, format, reader.initial(state, group)))
     if not group["master_weights"] or param.dtype not in HALF:
         entry.pop(MASTER, None)
     elif MASTER in entry:
-        entry[MASTER] = fitted_master(entry, param, where)
+        entry[MASTER] = fitted_master(entry, param, candidate.place)
     else:
         entry[MASTER] = param.detach().to(torch.float32, copy=True)
     return entry
-
-
-def _full_state(
-    name: str,
-    state: State,
-    candidate: Candidate,
-    reader: GroupReader,
-    group: Mapping[str, Any],
-    old: Mapping[str, Any],
-) -> dict[str, Tensor]:
-    where, format = f"the state of {candidate.name}", group["state_dtype"]
-    found = fitted(name, state, old, candidate.param, format, where)
-    return new_state(name, state, candidate.param, format, reader.initial(state, group)) if found is None else found
 
 
 def _shared_scalars(
