@@ -16,6 +16,7 @@ import torch
 from fallline.measure import clock, machine
 from fallline.measure.clock import CacheFlush, seconds_of
 from fallline.measure.interleave import Thinning, for_rounds, interleave
+from fallline.step.implementations import build
 from fallline.step.plan import (
     PROBE,
     Cell,
@@ -30,7 +31,7 @@ from fallline.step.plan import (
 from fallline.step.presets import CONFIGURATIONS, adam_grid, adan_gpt2
 from fallline.step.results import Results
 from fallline.step.run import Limits, measure, measure_all
-from fallline.step.temporaries import step_temporaries
+from fallline.step.temporaries import allocated_by_step, step_temporaries
 
 
 def small_plan(names: list[str] | None = None) -> Plan:
@@ -197,6 +198,21 @@ def test_temporaries_are_counted() -> None:
     lists = step_temporaries("foreach", "adan", (), shapes, "float32")
     assert 4000 <= loop < lists  # one tensor's against those of all
     assert lists >= 8 * 4000
+
+
+@pytest.mark.parametrize("optimizer", ["amos", "amos_algoperf", "lamb", "prodigy", "schedule_free_prodigy"])
+def test_temporaries_of_rules_that_read_sums_between_passes(optimizer: str) -> None:
+    """The numbers are not there where there is no memory, and the bytes do not depend on them."""
+    shapes = ((30, 40), (500,))
+    for implementation in ("eager", "foreach"):
+        counted = step_temporaries(implementation, optimizer, (), shapes, "float32")
+        params = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
+        for param in params:
+            param.grad = torch.randn_like(param)
+        made = build(implementation, optimizer, params, {})
+        made.step()
+        # A norm is one operation on the CPU; without memory it is taken apart, into one temporary more.
+        assert 0.98 <= counted / allocated_by_step(made, params) < 1.3
 
 
 def test_key_names_what_is_measured_and_nothing_else() -> None:
