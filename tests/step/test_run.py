@@ -211,8 +211,8 @@ def test_temporaries_of_rules_that_read_sums_between_passes(optimizer: str) -> N
             param.grad = torch.randn_like(param)
         made = build(implementation, optimizer, params, {})
         made.step()
-        # A norm is one operation on the CPU; without memory it is taken apart, into one temporary more.
-        assert 0.98 <= counted / allocated_by_step(made, params) < 1.3
+        # A norm is one operation on the CPU; without memory it is taken apart, into a temporary more.
+        assert 0.98 <= counted / allocated_by_step(made, params) < 1.5
 
 
 def test_key_names_what_is_measured_and_nothing_else() -> None:
