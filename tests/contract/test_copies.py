@@ -20,6 +20,14 @@ def signum(p, g, m, *, lr, beta):
 
 
 Signum = fallline.optimizer(signum, lr=1e-2, beta=0.9)
+Quick = fallline.optimizer(signum, lr=1.0, beta=0.5)
+
+
+def halved(p, g, *, lr):
+    return p - lr * 0.5 * g
+
+
+HALVED = rule(halved)
 
 MAKERS = {
     "AdamW": lambda params: fallline.AdamW(params, lr=0.1),
@@ -27,6 +35,7 @@ MAKERS = {
     "Adam8bit": lambda params: fallline.Adam8bit(params, lr=0.1, skip_nonfinite=True),
     "bfloat16": lambda params: fallline.Lion(params, state_dtype="bfloat16", rounding_seed=7),
     "user": lambda params: Signum(params),
+    "user's under another name": lambda params: Quick(params),
 }
 
 
@@ -93,7 +102,7 @@ def test_copy_does_not_share_step_counters():
     assert [twin.state[p]["step"].item() for p in own(twin)] == [3, 3]
 
 
-@pytest.mark.parametrize("cls", [fallline.AdamW, fallline.AMSGrad, fallline.Lion8bit, Signum])
+@pytest.mark.parametrize("cls", [fallline.AdamW, fallline.AMSGrad, fallline.Lion8bit, Signum, Quick])
 def test_classes_pickle_by_reference(cls):
     assert pickle.loads(pickle.dumps(cls)) is cls
     assert issubclass(cls, torch.optim.Optimizer)
@@ -108,3 +117,50 @@ def test_subclass_by_a_user():
     run(Mine(params), 2)
     run(fallline.AdamW(twins, lr=0.5, weight_decay=0.0), 2)
     assert_same(values(params), values(twins))
+
+
+@pytest.mark.parametrize("which", [signum, HALVED, fallline.AdamW.description.rule], ids=lambda r: r.name)
+def test_rules_pickle_by_reference(which):
+    assert pickle.loads(pickle.dumps(which)) is which
+    assert copy.deepcopy([which])[0] is which and copy.copy(which) is which
+
+
+def made_inside():
+    @rule
+    def hidden(p, g, *, lr):
+        return p - lr * g
+
+    return hidden, fallline.optimizer(hidden, lr=0.1)
+
+
+def test_what_no_module_holds_says_so_and_where_to_make_it():
+    hidden, cls = made_inside()
+    opt = cls(params := parameters((5,)))
+    run(opt, 1)
+    for what, name in ((hidden, "the rule made_inside.<locals>.hidden"), (cls, "class Hidden"), (opt, "class Hidden")):
+        with pytest.raises(pickle.PicklingError, match=f"{name} cannot be pickled: .*; make it at the top level"):
+            pickle.dumps(what)
+    twin = copy.deepcopy(opt)
+    run(opt, 1)
+    run(twin, 1)
+    assert_same(values(own(twin)), values(params))
+
+
+def stepped(optimizer, answers):
+    run(optimizer, range(2, 4))
+    answers.put([p.detach().tolist() for p in own(optimizer)])
+
+
+@pytest.mark.parametrize("name", ["AdamW", "user's under another name"])
+def test_optimizer_goes_on_in_a_spawned_process(name):
+    spawn = torch.multiprocessing.get_context("spawn")
+    params = parameters((5,), (3, 2))
+    opt = MAKERS[name](params)
+    run(opt, 2)
+    answers = spawn.SimpleQueue()
+    child = spawn.Process(target=stepped, args=(copy.deepcopy(opt), answers))
+    child.start()
+    there = answers.get()
+    child.join()
+    run(opt, range(2, 4))
+    assert there == [p.tolist() for p in values(params)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copyreg
 import dataclasses
 import fnmatch
 import functools
 import inspect
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,10 +20,18 @@ from fallline.optim.options import GROUP_OPTIONS, OPTIMIZER_OPTIONS, STATE_DTYPE
 from fallline.optimizers import FILES, description, descriptions
 from fallline.optimizers.describe import Description, describe
 from fallline.rules.annotations import State, axis
+from fallline.rules.reference import reference
 from fallline.rules.rule import Rule
 
 
-def class_of(described: Description, module: str) -> type[RuleOptimizer]:
+class UsersClass(type):
+    """Of optimizer classes that users make: the variable that holds one need not have the name of its class."""
+
+
+copyreg.pickle(UsersClass, lambda cls: reference(cls, f"the optimizer class {cls.__name__}"))
+
+
+def class_of(described: Description, module: str, kind: type[type] = type) -> type[RuleOptimizer]:
     """The optimizer class of a description."""
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
     parameters.append(inspect.Parameter("params", inspect.Parameter.POSITIONAL_OR_KEYWORD))
@@ -37,7 +47,7 @@ def class_of(described: Description, module: str) -> type[RuleOptimizer]:
         RuleOptimizer.__init__(self, params, *args, **kwargs)
 
     __init__.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return type(
+    return kind(
         described.class_name,
         (RuleOptimizer,),
         {
@@ -84,7 +94,8 @@ def optimizer(rule: Rule, class_name: str | None = None, /, **defaults: Any) -> 
             raise ValueError(f"{rule.name} has an argument {taken}, a name that every optimizer uses itself; rename it")
     name = class_name or "".join(part.capitalize() for part in rule.name.split("_"))
     described = describe(rule, name, doc=rule.function.__doc__ or f"The optimizer of the rule {rule.name}.", **defaults)
-    return class_of(described, rule.function.__module__)
+    # As collections.namedtuple does: the class is of the module that makes it.
+    return class_of(described, sys._getframe(1).f_globals.get("__name__", "__main__"), UsersClass)
 
 
 def list_optimizers(pattern: str = "*") -> list[str]:

@@ -15,6 +15,7 @@ from fallline.rules.functions import maximum as at_least
 from fallline.rules.functions import mean, where
 from fallline.rules.graph import Graph, Node, RuleError, Space
 from fallline.rules.program import Program, assemble
+from fallline.rules.reference import Referenced
 
 STEP = "step"
 COUNTERS = (STEP, "first")
@@ -43,7 +44,7 @@ class Entry:
     writes: tuple[str, ...]
 
 
-class Rule:
+class Rule(Referenced):
     """An optimizer's equations.  Calling :meth:`program` gives the graph that every lowering reads."""
 
     def __init__(
@@ -66,6 +67,7 @@ class Rule:
         self.has_direction = False
         """Whether the equations mark their direction, so that something can wrap it."""
         self.__doc__, self.__module__ = function.__doc__, function.__module__
+        self.__qualname__ = function.__qualname__
 
         names, keywords, notes = _signature(function)
         if len(names) < 2:
