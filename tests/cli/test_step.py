@@ -112,6 +112,13 @@ def test_model_from_a_users_file(fallline: Command, out: str, tmp_path: Path) ->
         (("--state-dtype", "int2"), "--state-dtype int2: must be one of"),
         (("--optimizer", "sgd", "--amsgrad"), "sgd has no option 'amsgrad'"),
         (("--option", "lr"), "must be NAME=VALUE"),
+        (("--option", "lr=fast"), "--option: lr must be a number >= 0, got 'fast'"),
+        (("--option", "lr=-1"), "--option: lr must be >= 0, got -1"),
+        (("--option", "betas=(0.9,)"), "--option: betas must be 2 numbers"),
+        (("--option", "amsgrad=maybe"), "--option: amsgrad must be False or True"),
+        (("--threads", "99999"), "--threads 99999: must be at most 4,096"),
+        (("--seed", "99999999999999999999"), "Invalid value for '--seed'"),
+        (("--memory-seconds", "nan"), "Invalid value for '--memory-seconds'"),
         (("--preset", "grid"), "--preset grid: must be one of adam-grid, adan-gpt2"),
         (("--preset", "adam-grid", "--sizes", "5"), "--sizes: fixed by --preset adam-grid"),
         (("--preset", "adan-gpt2", "--impl", "fused"), "--impl: fixed by --preset adan-gpt2"),
@@ -154,6 +161,7 @@ def test_files_that_are_no_results_are_refused(fallline: Command, tmp_path: Path
         (text, "not a results file"),
         (other, "a database, but not one of step results"),
         (tmp_path, "this is a directory"),
+        ("", "this is a directory"),
         (tmp_path / "no" / "r.sqlite", "there is no directory"),
     ):
         ended = fallline("step", *QUICK, "--impl", "eager,fused", "--out", str(path))
@@ -296,11 +304,12 @@ def test_other_machines_results_are_not_mixed_in(fallline: Command, out: str) ->
     [
         (("--optimizer", "qhm", "--option", "nu=1"), "plain momentum"),
         (("--optimizer", "sophiag"), "without update_hessian()"),
+        (("--threads", "200"), "200 threads on"),
     ],
 )
 def test_degenerate_settings_are_named(fallline: Command, out: str, arguments: tuple[str, ...], said: str) -> None:
-    common = ("--tensors", "1", "--sizes", "50", "--impl", "eager,foreach", "--threads", "1", "--steps", "2")
-    ended = fallline("step", *arguments, *common, "--no-flush", "--out", out)
+    common = ("--threads", "1", "--tensors", "1", "--sizes", "50", "--impl", "eager,foreach", "--steps", "2")
+    ended = fallline("step", *common, *arguments, "--no-flush", "--out", out)
     assert ended.code == 0, ended.err
     assert said in ended.out
 

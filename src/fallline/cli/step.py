@@ -57,7 +57,7 @@ def step(
     seconds: Annotated[float, typer.Option(min=0.0, help="Measuring time per cell, after 18 rounds.")] = 20.0,
     up_to: Annotated[float, typer.Option(metavar="M", help="adan-gpt2: million parameters that are measured.")] = 250.0,
     memory_seconds: Annotated[
-        float, typer.Option(help="adan-gpt2: time for measuring memory; the rest is modelled.")
+        float, typer.Option(min=0.0, help="adan-gpt2: time for measuring memory; the rest is modelled.")
     ] = 240.0,
     against: Annotated[
         str | None,
@@ -71,7 +71,7 @@ def step(
     csv: Annotated[bool, typer.Option("--csv", help="Print every number as CSV.")] = False,
     markdown: Annotated[bool, typer.Option("--md", help="Print the tables in Markdown.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, and the closing sentences only.")] = False,
-    seed: Annotated[int, typer.Option(help="Of values and of the order of measuring.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Of values and of the order of measuring.")] = 0,
     out: Annotated[
         Path, typer.Option("--out", metavar="FILE", help="The results file; the same command again goes on with it.")
     ] = DEFAULT_OUT,

@@ -21,6 +21,8 @@ FIXED = {
 }
 """What a preset decides itself."""
 DTYPES = ("float32", "bfloat16", "float16")
+MOST_THREADS = 4096
+"""What the probe takes."""
 MOST_TENSORS = 100_000
 """More than any model has; a list of them takes memory itself."""
 
@@ -65,6 +67,8 @@ def plan_of(request: Request, given: Sequence[str] = ()) -> Plan:
     if request.state_dtype not in STATE_DTYPES:
         raise BadInput(f"--state-dtype {request.state_dtype}: must be one of {', '.join(STATE_DTYPES)}")
     threads = _numbers("--threads", request.threads) if request.threads else (machine.cores(),)
+    if threads[-1] > MOST_THREADS:
+        raise BadInput(f"--threads {threads[-1]}: must be at most {MOST_THREADS:,}")
     conditions = Conditions(request.dtype, threads, request.flush, request.steps, request.pin)
     if request.preset is None:
         if _given("--up-to", given):
@@ -106,12 +110,12 @@ def _own(request: Request, conditions: Conditions) -> Plan:
             rows = [Cell(request.model, model_shapes(request.model), arms, "")]
         except BadModel as error:
             raise BadInput(str(error)) from error
-    return Plan("own", tuple(expand(rows, conditions, title)), tuple(_degenerate(request)))
+    notes = [*_degenerate(request), *_crowded(conditions)]
+    return Plan("own", tuple(expand(rows, conditions, title)), tuple(notes))
 
 
 def _arms(request: Request) -> tuple[Arm, ...]:
     from fallline.optim.registry import find
-    from fallline.step.implementations import hyperparameters
     from fallline.step.plan import arms_of
 
     try:
@@ -119,11 +123,21 @@ def _arms(request: Request) -> tuple[Arm, ...]:
     except ValueError as error:
         raise BadInput(f"--optimizer: {error}") from error
     options = _options(request)
+    _check_options(name, options, request.state_dtype)
+    return arms_of(name, _implementations(request.impl), options, request.state_dtype)
+
+
+def _check_options(optimizer: str, options: dict[str, Any], state_dtype: str) -> None:
+    """Values that the optimizer itself would refuse, before anything is measured."""
+    import torch
+
+    from fallline.step.implementations import build, hyperparameters
+
     try:
-        hyperparameters(name, options)
-        return arms_of(name, _implementations(request.impl), options, request.state_dtype)
-    except ValueError as error:
-        raise BadInput(str(error)) from error
+        hyperparameters(optimizer, options)
+        build("eager", optimizer, [torch.nn.Parameter(torch.zeros(1))], options, state_dtype)
+    except (ValueError, TypeError) as error:
+        raise BadInput(f"--option: {error}") from error
 
 
 def _implementations(text: str) -> list[str]:
@@ -175,6 +189,15 @@ def _title(request: Request) -> str:
     if request.state_dtype != "float32":
         parts.append(f"{request.state_dtype} states")
     return ", ".join(parts)
+
+
+def _crowded(conditions: Conditions) -> list[str]:
+    from fallline.measure import machine
+
+    most, cores = conditions.threads[-1], machine.cores()
+    if most <= cores:
+        return []
+    return [f"{most} threads on {cores} processors wait for each other: their times say little about the work"]
 
 
 def _degenerate(request: Request) -> list[str]:

@@ -53,6 +53,8 @@ class Store:
 
     def __init__(self, path: Path, schema: Schema, *, writable: bool = True):
         self.path, self.schema = path, schema
+        if path.is_dir():
+            raise StoreError(f"{path}: this is a directory; name a file")
         self._lock = _WriterLock(path) if writable else None
         try:
             self._database = self._open(writable)
@@ -61,8 +63,6 @@ class Store:
             raise
 
     def _open(self, writable: bool) -> sqlite3.Connection:
-        if self.path.is_dir():
-            raise StoreError(f"{self.path}: this is a directory; name a file")
         if not writable and not self.path.exists():
             raise StoreError(f"{self.path}: there is no such results file")
         if not self.path.parent.is_dir():
