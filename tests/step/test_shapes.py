@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,82 @@ def test_model_from_a_file(tmp_path: Path) -> None:
 def test_unknown_models_are_explained(name: str, said: str) -> None:
     with pytest.raises(BadModel, match=said):
         model_shapes(name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "return linear",
+        "return list(linear.parameters())",
+        "return linear.parameters()",
+        "return linear.named_parameters()",
+        "return linear.state_dict()",
+        "return [{'params': [linear.weight]}, {'params': [linear.bias], 'lr': 0.1}]",
+        "return linear.to('meta')",
+        "return [p.shape for p in linear.parameters()]",
+    ],
+)
+def test_whatever_names_parameters_will_do(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(f"import torch\ndef model():\n    linear = torch.nn.Linear(3, 2)\n    {text}\n")
+    assert model_shapes(str(path)) == ((2, 3), (2,))
+
+
+def test_file_may_import_its_neighbours_and_print(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Stdout stays free for results."""
+    (tmp_path / "neighbour_of_mine.py").write_text("WIDTH = 7\n")
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "import torch\nfrom neighbour_of_mine import WIDTH\nprint('hello')\nready = torch.nn.Linear(WIDTH, 1)\n"
+    )
+    before = list(sys.path)
+    assert model_shapes(f"{path}:ready") == ((1, 7), (1,))
+    assert sys.path == before
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "hello\n")
+
+
+def test_lazy_parameters_have_no_shapes_yet(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text("import torch\ndef model():\n    return torch.nn.LazyLinear(10)\n")
+    with pytest.raises(BadModel, match=r"mine\.py:model: has lazy parameters.*run one batch through it first"):
+        model_shapes(str(path))
+
+
+def test_packages_models_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for the package, which has no build without CUDA here; models are made without memory."""
+    folder = tmp_path / "torchvision"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(
+        "import torch\nclass models:\n    @staticmethod\n    def get_model(name, weights):\n"
+        "        if name != 'wide':\n            raise ValueError(f'Unknown model {name}')\n"
+        "        return torch.nn.Linear(10**6, 10**6, bias=False)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torchvision", raising=False)
+    assert model_shapes("torchvision:wide") == ((10**6, 10**6),)
+    with pytest.raises(BadModel, match=r"torchvision:slim: torchvision has no such model.*Unknown model slim"):
+        model_shapes("torchvision:slim")
+    sys.modules.pop("torchvision")
+
+
+@pytest.mark.parametrize(
+    ("name", "absent", "said"),
+    [
+        ("transformers:bert", "transformers", "transformers is not installed; pip install transformers"),
+        ("timm:resnet50", "timm", "timm is not installed; pip install timm"),
+    ],
+)
+def test_package_that_is_not_there_is_named(name: str, absent: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, absent, None)
+    with pytest.raises(BadModel, match=said):
+        model_shapes(name)
+
+
+def test_package_that_needs_another_names_that_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "timm.py").write_text("import torchvision.ops\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "timm", raising=False)
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    with pytest.raises(BadModel, match="torchvision is not installed; timm needs it; pip install torchvision"):
+        model_shapes("timm:resnet50")

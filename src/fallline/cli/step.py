@@ -31,7 +31,8 @@ def step(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Shapes of a model instead: gpt2-small, gpt2-12x12x768, timm:NAME, FILE.py:FN.",
+            help="Shapes of a model instead: gpt2-small, gpt2-12x12x768, FILE.py:FN, or PACKAGE:NAME of torchvision, "
+            "timm or transformers.",
         ),
     ] = None,
     preset: Annotated[

@@ -1,13 +1,15 @@
-"""Where the shapes of a step come from: a grid, a model by name, or a user's file."""
+"""Where the shapes of a step come from: a model by name, or a user's file."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import math
 import re
 import runpy
+import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,9 @@ def model_shapes(name: str) -> Shapes:
     path, colon, function = name.rpartition(":")
     if name.endswith(".py") or (colon and path.endswith(".py")):
         return _from_file(Path(path), function) if colon and path.endswith(".py") else _from_file(Path(name), "model")
-    if name.startswith("timm:"):
-        return _from_timm(name.removeprefix("timm:"))
+    package, colon, model = name.partition(":")
+    if colon and package in PACKAGES:
+        return _from_package(package, model)
     return _from_name(name)
 
 
@@ -39,24 +42,50 @@ def _from_name(name: str) -> Shapes:
         if min(heads, layers, width) < 1 or width % heads:
             raise BadModel(f"--model {name}: heads, layers and width must be ≥ 1, and width a multiple of heads")
         return tuple(Gpt2(heads, layers, width).shapes())
-    known = ", ".join(PUBLISHED)
-    raise BadModel(
-        f"--model {name}: not known; there are {known}, gpt2-HEADSxLAYERSxWIDTH, timm:NAME and FILE.py:FUNCTION"
-    )
+    known = ", ".join([*PUBLISHED, "gpt2-HEADSxLAYERSxWIDTH", *(f"{package}:NAME" for package in PACKAGES)])
+    raise BadModel(f"--model {name}: not known; there are {known} and FILE.py:FUNCTION")
 
 
-def _from_timm(name: str) -> Shapes:
-    try:
-        timm: Any = importlib.import_module("timm")
-    except ImportError as error:
-        raise BadModel(f"--model timm:{name}: timm cannot be imported ({error}); install it") from error
+def _timm(name: str) -> Any:
+    return importlib.import_module("timm").create_model(name)
+
+
+def _torchvision(name: str) -> Any:
+    return importlib.import_module("torchvision").models.get_model(name, weights=None)
+
+
+def _transformers(name: str) -> Any:
+    """By kind of model (``bert``, ``llama``): its default configuration, which needs no network."""
+    transformers: Any = importlib.import_module("transformers")
+    return transformers.AutoModel.from_config(transformers.AutoConfig.for_model(name))
+
+
+PACKAGES: dict[str, Callable[[str], Any]] = {
+    "torchvision": _torchvision,
+    "timm": _timm,
+    "transformers": _transformers,
+}
+"""Whose models can be named, where the package is installed."""
+
+
+def _from_package(package: str, name: str) -> Shapes:
     import torch
 
+    where = f"--model {package}:{name}"
     try:
-        with torch.device("meta"):
-            return shapes_of(timm.create_model(name))
-    except RuntimeError as error:
-        raise BadModel(f"--model timm:{name}: {str(error).splitlines()[0]}") from error
+        with torch.device("meta"), contextlib.redirect_stdout(sys.stderr):
+            found = shapes_of(PACKAGES[package](name))
+    except ImportError as error:
+        # timm imports torchvision, for one: the package to install is the one that was not found.
+        lacking = (error.name or package).partition(".")[0]
+        needed = "" if lacking == package else f"{package} needs it; "
+        raise BadModel(f"{where}: {lacking} is not installed; {needed}pip install {lacking}") from error
+    except Exception as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise BadModel(f"{where}: {package} has no such model, or cannot build it ({first})") from error
+    if not any(map(math.prod, found)):
+        raise BadModel(f"{where}: has no parameters that train")
+    return found
 
 
 def _from_file(path: Path, function: str) -> Shapes:
@@ -64,19 +93,46 @@ def _from_file(path: Path, function: str) -> Shapes:
     if not path.is_file():
         raise BadModel(f"{where}: there is no such file")
     try:
-        names = runpy.run_path(str(path))
-        if not callable(names.get(function)):
-            raise BadModel(f"{where}: the file has no function {function}; name one as FILE.py:FUNCTION")
-        made = names[function]()
+        with _as_if_run(path):
+            made = _made(runpy.run_path(str(path)), function, where)
     except BadModel:
         raise
     except (Exception, SystemExit) as error:
         raise BadModel(f"{where}: raised {type(error).__name__}\n{_users_traceback(error, path)}") from error
-    found = shapes_of(made)
+    try:
+        found = shapes_of(made)
+    except BadModel as error:
+        raise BadModel(f"{where}: {error}") from error
     if not any(map(math.prod, found)):
+        kind = made.__name__ if isinstance(made, type) else type(made).__name__
         nothing = " without parameters that train" if hasattr(made, "parameters") else ""
-        raise BadModel(f"{where}: must return a module, or parameters, or shapes; got {type(made).__name__}{nothing}")
+        raise BadModel(f"{where}: must return a module, or parameters, or shapes; got {kind}{nothing}")
     return found
+
+
+@contextlib.contextmanager
+def _as_if_run(path: Path) -> Iterator[None]:
+    """A user's file may import its neighbours, and print: stdout is for results alone."""
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(folder)
+
+
+def _made(names: Mapping[str, Any], function: str, where: str) -> Any:
+    """What the function returns; a module that is there already is taken as it is."""
+    import torch
+
+    found = names.get(function)
+    if isinstance(found, torch.nn.Module):
+        return found
+    if not callable(found):
+        raise BadModel(f"{where}: the file has no function {function or 'of that name'}; name one as FILE.py:FUNCTION")
+    return found()
 
 
 def _users_traceback(error: BaseException, path: Path) -> str:
@@ -88,19 +144,44 @@ def _users_traceback(error: BaseException, path: Path) -> str:
 
 
 def shapes_of(made: Any) -> Shapes:
-    """Of a module's parameters that train, of tensors, or shapes as they are."""
+    """Of a module's parameters that train, of tensors by themselves, named or in groups, or shapes as they are."""
     import torch
 
     if isinstance(made, torch.nn.Module):
-        return tuple(tuple(p.shape) for p in made.parameters() if p.requires_grad)
-    if not isinstance(made, Iterable):
+        return tuple(_shape(p) for p in made.parameters() if p.requires_grad)
+    if isinstance(made, torch.Tensor):
+        return (_shape(made),)
+    if isinstance(made, Mapping):
+        made = made.values()
+    if not isinstance(made, Iterable) or isinstance(made, (str, bytes)):
         return ()
-    found = []
+    found: list[tuple[int, ...]] = []
     for one in made:
-        if isinstance(one, torch.Tensor):
-            found.append(tuple(one.shape))
-        elif isinstance(one, (tuple, list, torch.Size)) and all(isinstance(n, int) and n >= 0 for n in one):
-            found.append(tuple(one))
-        else:
+        its = _shapes_of_item(one)
+        if its is None:
             return ()
+        found += its
     return tuple(found)
+
+
+def _shapes_of_item(one: Any) -> list[tuple[int, ...]] | None:
+    """Of a tensor, a name with a tensor, a group of an optimizer, or a shape; None for anything else."""
+    import torch
+
+    if isinstance(one, Mapping):
+        return list(shapes_of(one.get("params", ()))) or None
+    if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str):
+        one = one[1]
+    if isinstance(one, torch.Tensor):
+        return [_shape(one)]
+    if isinstance(one, (tuple, list)) and all(isinstance(n, int) and n >= 0 for n in one):
+        return [tuple(one)]
+    return None
+
+
+def _shape(tensor: Any) -> tuple[int, ...]:
+    from torch.nn.parameter import is_lazy
+
+    if is_lazy(tensor):
+        raise BadModel("has lazy parameters, whose shapes are not known yet; run one batch through it first")
+    return tuple(tensor.shape)
