@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import re
 import subprocess
 import sys
@@ -13,12 +15,15 @@ from pathlib import Path
 
 DOCS = Path(__file__).parent
 PRESETS = ("adam-grid", "adan-gpt2")
+COLUMNS = 120
+"""Of the terminal that the page shows."""
 
 
-def shown(preset: str, file: Path) -> str:
+def shown(preset: str, file: Path, *options: str) -> str:
     """What ``fallline step --show`` prints, with the results file under its usual name."""
-    command = [sys.executable, "-m", "fallline", "step", "--preset", preset, "--out", str(file), "--show"]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    command = [sys.executable, "-m", "fallline", "step", "--preset", preset, "--out", str(file), "--show", *options]
+    terminal = {**os.environ, "COLUMNS": str(COLUMNS)}
+    text = subprocess.run(command, capture_output=True, text=True, check=True, env=terminal).stdout
     return text.replace(str(file), "fallline-step.sqlite")
 
 
@@ -35,8 +40,8 @@ def shortened(text: str) -> str:
     return "\n\n".join(kept) + "\n"
 
 
-def claims(text: str) -> str:
-    return "\n".join(f"- {line}" for line in text.splitlines() if line.startswith("“"))
+def claims(preset: str, file: Path) -> str:
+    return "\n".join(f"- {line}" for line in json.loads(shown(preset, file, "--json"))["claims"])
 
 
 def between(page: str, name: str, new: str) -> str:
@@ -60,7 +65,7 @@ def main(arguments: list[str] | None = None) -> None:
         command = f"$ fallline step --preset {preset}\n"
         for page, new in (
             ("step.md", f"```text\n{command}{shortened(text)}```"),
-            ("coverage.md", claims(text)),
+            ("coverage.md", claims(preset, file)),
         ):
             path = DOCS / page
             path.write_text(between(path.read_text(encoding="utf-8"), preset, new), encoding="utf-8")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.docs.pages import DOCS, writer_of
@@ -31,4 +33,8 @@ def test_tables_are_shortened_and_sentences_kept() -> None:
     assert [line for line in kept.splitlines() if kinds[0] in line] == ["a: ms per step", "b: ms per step"]
     assert [line for line in kept.splitlines() if kinds[1] in line] == ["a: GB/s (fraction of the limit)"]
     assert "fused wins everywhere" in kept and kept.endswith("Take fused.\n")
-    assert page.claims(text) == "- “a claim”: holds here; 3."
+
+
+def test_claims_are_lines_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "shown", lambda *_: '{"claims": ["“a claim”: holds here; 3.", "“b”: does not; 4."]}')
+    assert page.claims("adam-grid", Path("r.sqlite")) == "- “a claim”: holds here; 3.\n- “b”: does not; 4."

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from fallline.cli.output import render
 from fallline.measure.gates import wrong_percentages
 from fallline.step import adan_tables, heatmap
 from fallline.step.analyse import analyse
 from fallline.step.claims import adan_claims
+from fallline.step.layout import Table
 from fallline.step.plan import Conditions
 from fallline.step.presets import CONFIGURATIONS, adan_gpt2
 from fallline.step.published import ADAM_GRID, ADAN_GPT2, BadTable, agreement, read_grid
@@ -146,3 +148,31 @@ def test_heat_map_as_a_picture(tmp_path: Path) -> None:
     assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "map.svg").read_text()
     assert heatmap.text_of(tables[0].rows[0]).startswith("fused 2")
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_terminal_cuts_off_a_number(width: int) -> None:
+    made, _ = adan_tables.time_table(adan_result())
+    lines = render(made.show, width).splitlines()
+    assert all(len(line) <= width for line in lines)
+    shown = " ".join(lines).split()
+    assert "…" not in "".join(lines)
+    assert set(shown) >= {cell for row in made.rows for cell in row}
+    # Every piece says which row it is.
+    pieces = sum(line.split()[:3] == ["heads", "layers", "width"] for line in lines)
+    assert pieces == {60: 4, 80: 2, 120: 1}[width]
+    assert sum(line.split()[:4] == ["16", "24", "2048", "1313"] for line in lines) == pieces
+
+
+def test_headings_are_broken_only_where_there_is_no_room() -> None:
+    made = Table("t", ["shapes", "time per step in all"], [["a", "1"], ["b", "2"]])
+    assert render(made.show, 40).splitlines()[1].split() == ["shapes", "time", "per", "step", "in", "all"]
+    narrow = render(made.show, 20).splitlines()
+    assert len(narrow) > 4 and max(map(len, narrow)) <= 20
+
+
+def test_heat_map_in_a_terminal_of_80_columns() -> None:
+    plan = plan_of([1, 2, 4, 8, 16, 32], [65536, 1048576])
+    (table,) = analyse(plan, records(plan, slower_than_the_probe(CLEAR)))
+    text = render(lambda console: heatmap.show(console, table), 80)
+    assert text.count("fused 2") == 12 and all(len(line) <= 80 for line in text.splitlines())

@@ -127,7 +127,7 @@ class Report:
             if table.missing:
                 found.append(f"{table.title}: not measured yet: {', '.join(table.missing)}")
         if self.plan.name == "adan-gpt2":
-            found += adan_tables.notes(self.memory)
+            found += adan_tables.notes(self.memory, self.tables[0])
         return list(dict.fromkeys(_merged(found)))
 
     def sentence(self) -> str:
@@ -268,8 +268,8 @@ def _merged(notes: list[str]) -> list[str]:
 
 
 def _beside_grid(table: TableResult, grid: Grid) -> Any:
+    from fallline.step.layout import Table
     from fallline.step.published import agreement, rows_of, winner
-    from fallline.step.tables import Table
 
     ours = {(row.cell.tensors, row.cell.size): row.verdict() for row in table.decided if row.cell.size is not None}
     same, common = agreement(ours, grid)
@@ -280,14 +280,14 @@ def _beside_grid(table: TableResult, grid: Grid) -> Any:
             agrees = "" if theirs in ours[key].split(" = ") else "differs"
             rows.append([str(key[0]), str(key[1]), theirs, ours[key], agrees])
     title = f"winners, published and here: the same in {same} of {common} cells ({table.title})"
-    return Table(title, ["tensors", "size", "published", "here", ""], rows, 0)
+    return Table(title, ["tensors", "size", "published", "here", ""], rows, 0, keys=2)
 
 
 def _beside_adan(table: TableResult) -> Any:
     from fallline.step.adan_tables import time_table
+    from fallline.step.layout import Table
     from fallline.step.presets import ADAM, ADAM_FUSED, FUSED
     from fallline.step.published import ADAN_GPT2
-    from fallline.step.tables import Table
 
     made = time_table(table)[0]
     mine = {tuple(row[:3]): row for row in made.rows}
@@ -315,4 +315,4 @@ def _beside_adan(table: TableResult) -> Any:
         "here %",
         "here, both fused %",
     ]
-    return Table("FusedAdan / Adam in %, published and here", header, rows, 0)
+    return Table("FusedAdan / Adam in %, published and here", header, rows, 0, keys=4)

@@ -102,12 +102,17 @@ def wrong_percentages(rows: Sequence[tuple[str, str, str, str]], decimals: int =
     """Printed percentages that do not follow from the printed cells: rows of label, numerator, denominator, percent."""
     found = []
     for label, numerator, denominator, percent in rows:
-        low = 100 * (float(numerator) - _half(numerator)) / (float(denominator) + _half(denominator))
-        high = 100 * (float(numerator) + _half(numerator)) / max(1e-300, float(denominator) - _half(denominator))
+        low, high = percent_range(numerator, denominator)
         if not low - _half(percent) <= float(percent) <= high + _half(percent):
             true = 100 * float(numerator) / float(denominator)
             found.append(f"{label}: {numerator} / {denominator} is {true:.{decimals}f} %, printed {percent}")
     return found
+
+
+def percent_range(numerator: str, denominator: str) -> tuple[float, float]:
+    """What the percentage may be, given that both numbers were rounded to the digits shown."""
+    low = 100 * (float(numerator) - _half(numerator)) / (float(denominator) + _half(denominator))
+    return low, 100 * (float(numerator) + _half(numerator)) / max(1e-300, float(denominator) - _half(denominator))
 
 
 def _half(printed: str) -> float:

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from fallline.measure import gates
+from fallline.measure.stats import supported_decimals
 from fallline.step.analyse import CellResult, TableResult
 from fallline.step.gpt2 import Gpt2
+from fallline.step.layout import Table
 from fallline.step.presets import ADAM, ADAM_FUSED, CONFIGURATIONS, FUSED
-from fallline.step.tables import Table, milliseconds
+from fallline.step.tables import milliseconds
 
 MIB = 2**20
 MODELLED = "~"
@@ -40,7 +42,7 @@ def time_table(table: TableResult) -> tuple[Table, list[str]]:
         rows.append([*_place(config), *cells, *shares, *totals])
     header = [*PLACE, *table.arms, f"{FUSED} / {ADAM} %", f"{FUSED} / {ADAM_FUSED} %"]
     header += [f"{STEPS} steps {name}, s" for name in (ADAM, FUSED)]
-    return Table(f"{table.title}: ms per step", header, rows, 0), gates.wrong_percentages(printed)
+    return Table(f"{table.title}: ms per step", header, rows, 0, len(PLACE)), gates.wrong_percentages(printed)
 
 
 def _shape(row: CellResult) -> tuple[int, int]:
@@ -64,20 +66,27 @@ def _bare(cell: str) -> str:
 
 
 def _percent(numerator: str, denominator: str) -> str:
+    """With the digits that the printed cells support."""
     if "–" in (numerator, denominator) or MODELLED in numerator + denominator:
         return "–"
-    return f"{100 * float(_bare(numerator)) / float(_bare(denominator)):.1f}"
+    low, high = gates.percent_range(_bare(numerator), _bare(denominator))
+    value = 100 * float(_bare(numerator)) / float(_bare(denominator))
+    return f"{value:.{min(1, supported_decimals(value, low, high))}f}"
 
 
 def _total(cell: str, row: CellResult | None, name: str) -> str:
     """The sum where so many steps were timed; otherwise as many times the printed one."""
     samples = row.arms[name].samples if row is not None else ()
     if len(samples) >= STEPS:
-        return f"{sum(samples[:STEPS]):.4g}"
+        return _in_seconds(sum(samples[:STEPS]), 4)
     if cell == "–":
         return cell
     mark = MODELLED if cell.startswith(MODELLED) else ""
-    return f"{mark}{STEPS * float(_bare(cell)) / 1e3:.3g}"
+    return mark + _in_seconds(STEPS * float(_bare(cell)) / 1e3, 3)
+
+
+def _in_seconds(seconds: float, digits: int) -> str:
+    return f"{seconds:.{digits}g}" if seconds < 10**digits else f"{seconds:.0f}"
 
 
 def memory_table(memory: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -90,7 +99,7 @@ def memory_table(memory: Mapping[str, Mapping[str, Any]]) -> Table:
             cells += [*pair, _delta(*pair)]
         rows.append([*_place(config), *cells])
     header = [*PLACE, "seed-like Adam MiB", "FusedAdan MiB", "Δ %", "true Adam MiB", "FusedAdan MiB", "Δ %"]
-    return Table("GPT-2, peak memory of tensors, batch 1, sequence 2048", header, rows, 0)
+    return Table("GPT-2, peak memory of tensors, batch 1, sequence 2048", header, rows, 0, len(PLACE))
 
 
 def _mib(memory: Mapping[str, Mapping[str, Any]], config: Gpt2, label: str, figure: str) -> str:
@@ -133,13 +142,17 @@ def starts_table(table: TableResult, memory: Mapping[str, Mapping[str, Any]]) ->
     return Table(f"one step over {row.cell.tensors} tensors ({row.cell.label})", header, rows)
 
 
-def notes(memory: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def notes(memory: Mapping[str, Mapping[str, Any]], table: TableResult | None = None) -> list[str]:
     found = [
         f"{MODELLED} is modelled: times from the time per parameter of the largest shape measured, memory by counting "
         "every allocation of the same program on tensors without memory.",
         f"{ADAM} is torch's default, a loop over tensors; {ADAM_FUSED} is as fused as {FUSED}: comparing {FUSED} with "
         f"{ADAM} mixes the algorithm with its implementation.",
     ]
+    if table is not None and any(
+        arm.samples and len(arm.samples) < STEPS for row in table.rows for arm in row.arms.values()
+    ):
+        found.append(f"totals are {STEPS} × the time of a step; --steps {STEPS} times as many steps, and adds them up.")
     heads = {
         config.heads: float(config.parameters) for config in CONFIGURATIONS if (config.layers, config.width) == (6, 768)
     }

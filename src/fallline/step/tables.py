@@ -1,48 +1,19 @@
-"""Tables as plain text cells, for the terminal, Markdown and CSV alike."""
+"""Times and speeds of a table as text cells, and every number of it for CSV and JSON."""
 
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fallline.measure.stats import Estimate
 from fallline.step.analyse import ArmResult, CellResult, TableResult
+from fallline.step.layout import Table
 from fallline.step.published import GRID_NAMES
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 SUSPECT = " !"
 """Marks a number that a gate does not believe."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Table:
-    title: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    left: int = 1
-    """How many columns are text, from the left; the others are numbers."""
-
-    def show(self, console: Console) -> None:
-        from rich.table import Table as Rich
-
-        console.print(self.title, style="bold")
-        shown = Rich(box=None, pad_edge=False)
-        for index, name in enumerate(self.header):
-            shown.add_column(name, justify="left" if index < self.left else "right", no_wrap=index > 0)
-        for row in self.rows:
-            shown.add_row(*row)
-        console.print(shown)
-        console.print()
-
-    def markdown(self) -> str:
-        rule = [":--" if index < self.left else "--:" for index in range(len(self.header))]
-        lines = [self.header, rule, *self.rows]
-        return f"#### {self.title}\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def times(table: TableResult, exact: bool = False) -> Table:
@@ -53,13 +24,13 @@ def times(table: TableResult, exact: bool = False) -> Table:
         header = ["Parameters", "Parameter Size"]
         header += [f"`{GRID_NAMES.get(name, name)}` (ms/iter)" for name in table.arms]
         rows = [[*_place(row, grid), *(_four(row.arms[name]) for name in table.arms)] for row in table.rows]
-        return Table(f"{table.title}: ms per step", header, rows, 0)
+        return Table(f"{table.title}: ms per step", header, rows, 0, keys=2)
     header += [*table.arms, "winner"]
     rows = [
         [*_place(row, grid), *(milliseconds(row.arms[name]) for name in table.arms), row.verdict()]
         for row in table.rows
     ]
-    return Table(f"{table.title}: ms per step", header, rows, 0 if grid else 1)
+    return Table(f"{table.title}: ms per step", header, rows, 0 if grid else 1, keys=2)
 
 
 def speeds(table: TableResult) -> Table:
@@ -68,7 +39,7 @@ def speeds(table: TableResult) -> Table:
     header = ["tensors", "size"] if grid else ["shapes", "M parameters"]
     header += [*table.arms, "limit GB/s"]
     rows = [[*_place(row, grid), *(_speed(row.arms[name]) for name in table.arms), _limit(row)] for row in table.rows]
-    return Table(f"{table.title}: GB/s (fraction of the limit)", header, rows, 0 if grid else 1)
+    return Table(f"{table.title}: GB/s (fraction of the limit)", header, rows, 0 if grid else 1, keys=2)
 
 
 def _is_grid(table: TableResult) -> bool:
