@@ -163,3 +163,16 @@ def test_saving_in_train_mode_does_not_warn(average):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         average.state_dict()
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_inference_mode_leaves_no_trace_in_averages(name):
+    makes = [MAKERS[name](fallline.SGD(parameters((5, 3), (4,)), lr=0.1)) for _ in range(2)]
+    run(makes[0], 12)
+    for k in range(12):
+        with torch.inference_mode(k % 3 == 0):
+            run(makes[1], range(k, k + 1))
+            if k == 6:
+                makes[1].load_state_dict(makes[1].state_dict())
+    assert not any(t.is_inference() for tensors in makes[1]._kept().values() for t in tensors)
+    assert_same(averaged(makes[1]), averaged(makes[0]))

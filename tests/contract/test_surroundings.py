@@ -8,7 +8,7 @@ import torch
 
 import fallline
 
-from .trajectories import assert_same, parameters, run, set_gradients, values
+from .trajectories import LOWERINGS, assert_same, parameters, run, set_gradients, values
 
 
 @pytest.mark.parametrize("name", ["AdamW", "NAdam", "Prodigy", "Adafactor", "AdamW8bit"])
@@ -24,6 +24,26 @@ def test_default_device_of_torch_does_not_move_counters(name):
             if index == 1:
                 saved, opt = opt.state_dict(), make(ours, clip_norm=0.5)
                 opt.load_state_dict(saved)
+    assert_same(values(ours), values(twins))
+
+
+@pytest.mark.parametrize("lowering", ["eager", "foreach", "native"])
+def test_inference_mode_leaves_no_trace_in_states(lowering):
+    ours, twins = parameters((70, 65), (5,)), parameters((70, 65), (5,))
+
+    def make(params):
+        return fallline.AdamW(params, clip_norm=0.5, state_dtype="int8", **LOWERINGS[lowering])
+
+    run(make(twins), 5)
+    opt = make(ours)
+    for index in range(5):
+        set_gradients(ours, index)
+        with torch.inference_mode(index % 2 == 0):
+            opt.step()
+            if index == 2:
+                saved, opt = opt.state_dict(), make(ours)
+                opt.load_state_dict(saved)
+    assert not any(value.is_inference() for entry in opt.state.values() for value in entry.values())
     assert_same(values(ours), values(twins))
 
 

@@ -142,7 +142,8 @@ class Averaging(torch.optim.Optimizer):
                 (_, *args), kwargs = changed  # type: ignore[assignment]
         result = self.optimizer.step(*args, **kwargs)
         if not _skipped(self.optimizer):
-            with torch.no_grad():
+            # Averages outlive the mode in which they are made.
+            with torch.inference_mode(False), torch.no_grad():
                 self._update()
             self.updates += 1
         for after in self._optimizer_step_post_hooks.values():
@@ -227,6 +228,8 @@ class Averaging(torch.optim.Optimizer):
             )
         return {**self.optimizer.state_dict(), checkpoint.KEY: checkpoint.save(self)}
 
+    @torch.inference_mode(False)
+    @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads averages, mode, counter, arguments and the wrapped optimizer's part.  Load the model too."""
         loaded = checkpoint.read(self, state_dict)

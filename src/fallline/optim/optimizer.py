@@ -156,6 +156,9 @@ class RuleOptimizer(torch.optim.Optimizer):
             return plan
         return self._make_plan()
 
+    # States outlive the mode in which they are made: a tensor of inference mode could not be stepped outside of it.
+    @torch.inference_mode(False)
+    @torch.no_grad()
     def _make_plan(self) -> Plan:
         if not isinstance(self.state, WatchedStates):
             self._adopt_states()
@@ -351,6 +354,8 @@ class RuleOptimizer(torch.optim.Optimizer):
             modes.warn_of_saving(self)
         return checkpoint.save(self)
 
+    @torch.inference_mode(False)
+    @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         checkpoint.load(self, state_dict)
 
