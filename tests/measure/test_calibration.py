@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from fallline.measure.gates import FIRST, changes_nothing, warm_up_left_in
 from fallline.measure.interleave import FAR_BEHIND, LOOKS, rounds_between, until_decided
 from fallline.measure.stats import ALPHA, compare, holm, sentence
 
@@ -195,3 +196,27 @@ def test_interval_and_verdict_agree_without_pairs() -> None:
         a, b = np.exp(draw.normal(0, 0.05, 18)), np.exp(draw.normal(0.06, 0.05, 6))
         found = compare(a.tolist(), b.tolist(), paired=False)
         assert found.differs != (found.ratio.low <= 1.0 <= found.ratio.high)
+
+
+def test_warm_up_is_found_and_seldom_seen_where_there_is_none() -> None:
+    draw = np.random.default_rng(24)
+    for rounds in (LOOKS[0], LOOKS[-1]):
+        found = {1.0: 0, 1.5: 0}
+        for cold in found:
+            for _ in range(REPEATS):
+                arm, probe = times(draw, 2, 0.07)[:, :rounds]
+                arm[:FIRST] *= cold
+                found[cold] += warm_up_left_in(arm.tolist(), probe.tolist()) is not None
+        assert binomial_tail(found[1.0], REPEATS, 0.001) > 0.001, found
+        assert binomial_tail(REPEATS - found[1.5], REPEATS, 0.2) > 0.001, found
+
+
+def test_size_that_is_ignored_is_found_on_a_machine_that_changes_from_cell_to_cell() -> None:
+    """Each size takes the same time, give or take a tenth by which the machine itself changes in minutes."""
+    draw = np.random.default_rng(25)
+    found = 0
+    for _ in range(REPEATS):
+        medians = [float(np.median(times(draw, 1, 0.06)[0, :18])) * math.exp(draw.normal(0, 0.05)) for _ in range(3)]
+        work = {2**16: 2.0**16, 2**20: 2.0**20, 2**22: 2.0**22}
+        found += changes_nothing("size", work, dict(zip(work, medians, strict=True))) is not None
+    assert binomial_tail(REPEATS - found, REPEATS, 0.05) > 0.001, f"{found} of {REPEATS}"
