@@ -12,7 +12,15 @@ from fallline.step.plan import Cell, Conditions
 from fallline.step.presets import adan_gpt2
 from fallline.step.published import ADAM_GRID, winner_counts
 from fallline.step.results import ArmRecord
-from fallline.step.words import compile_times, good_and_poor, recommendations, region, told_apart, who_wins
+from fallline.step.words import (
+    compile_times,
+    disturbed,
+    good_and_poor,
+    recommendations,
+    region,
+    told_apart,
+    who_wins,
+)
 from tests.step.records import plan_of, record, records, slower_than_the_probe
 
 CLEAR = {"compiled": 3.0, "eager": 6.0, "fused": 1.1}
@@ -190,3 +198,36 @@ def test_claims_of_the_published_text_are_answered_from_its_own_table() -> None:
     assert "32 × 1048576" in falling and "1 × 65536" in falling  # the warm-up of the first rows, the thread switch
     answers = grid_claims(dataclasses.replace(table, rows=table.decided))
     assert answers[-1].holds is None and "of" in answers[-1].number
+
+
+def test_arm_far_behind_is_not_compared_but_is_the_slowest() -> None:
+    plan = plan_of([1, 2], [65536])
+    found = records(plan, slower_than_the_probe({**CLEAR, "eager": 60.0}))
+    for one in found:
+        one.arms["eager"].seconds = one.arms["eager"].seconds[:2]
+        one.arms["eager"].facts["every"] = 9
+    (table,) = analyse(plan, found)
+    assert table.rows[0].arms["eager"].far_behind and table.rows[0].winner == "fused"
+    assert good_and_poor(table, "compiled")[1] == "compiled is the slowest: nowhere."
+    assert good_and_poor(table, "eager")[1] == "eager is the slowest: 1, 2 tensors of 65536."
+
+
+def test_busy_machine_is_told_by_its_probe() -> None:
+    plan = plan_of([1, 2], [65536])
+    assert disturbed(analyse(plan, records(plan, slower_than_the_probe(CLEAR), noise=0.06))) == []
+    (said,) = disturbed(analyse(plan, records(plan, slower_than_the_probe(CLEAR), noise=0.4)))
+    assert said.startswith("the machine was busy: half of the probe's samples lie more than ")
+
+
+def test_deterioration_compares_with_fewer_tensors() -> None:
+    plan = plan_of([1, 16, 32], [65536])
+
+    def answer(factors: dict[int, float]) -> str:
+        given = records(
+            plan, lambda c, name: (factors[c.tensors] if name == "compiled" else 2.0) * 36 * c.elements / 4e10
+        )
+        return grid_claims(analyse(plan, given)[0])[1].text()
+
+    assert "holds here; with 32 tensors it takes 4" in answer({1: 3.0, 16: 3.0, 32: 8.0})
+    assert "does not hold here" in answer({1: 8.0, 16: 8.0, 32: 4.0})
+    assert "further behind in 0 of 1 sizes" in answer({1: 8.0, 16: 8.0, 32: 4.0})

@@ -15,7 +15,17 @@ import torch
 
 from fallline.measure import clock, machine
 from fallline.measure.clock import CacheFlush, seconds_of
-from fallline.measure.interleave import Thinning, for_rounds, interleave
+from fallline.measure.interleave import (
+    LOOKS,
+    RARELY,
+    Thinning,
+    for_rounds,
+    interleave,
+    rounds_between,
+    rounds_between_slowest,
+    until_decided,
+)
+from fallline.measure.stats import compare
 from fallline.step.implementations import build
 from fallline.step.plan import (
     PROBE,
@@ -129,6 +139,23 @@ def test_arms_far_behind_are_timed_less_often(monkeypatch: pytest.MonkeyPatch) -
     assert samples.every == {"slow": 4}
     samples = interleave(arms, for_rounds(18), thin=Thinning(["quick", "slow"], 4, 100.0), sample_seconds=0.0)
     assert {name: len(s) for name, s in samples.seconds.items()} == {"quick": 18, "slow": 2, "probe": 18}
+    assert rounds_between_slowest(90) == RARELY
+
+
+def test_one_very_slow_arm_is_still_compared_where_three_samples_can_settle_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two implementations over a large model: the answer is plain, and is given."""
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+
+    def taking(seconds: float) -> None:
+        now[0] += seconds
+
+    names = ["quick", "slow"]
+    thin = Thinning(names, rounds_between(1), 100.0, rounds_between_slowest(1))
+    arms = {"quick": lambda: taking(1.0), "slow": lambda: taking(50.0)}
+    samples = interleave(arms, until_decided(names, seconds=100.0), thin=thin, sample_seconds=0.0)
+    assert (len(samples.seconds["slow"]), samples.stopped) == (3, "decided")
+    assert compare(samples.seconds["quick"], samples.seconds["slow"], paired=False, looks=len(LOOKS)).differs
 
 
 def test_a_stumble_does_not_put_the_fastest_arm_far_behind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,7 @@ class Report:
         return []
 
     def _notes(self) -> list[str]:
-        from fallline.step import adan_tables
+        from fallline.step import adan_tables, words
 
         found = list(self.plan.notes)
         for table in self.tables:
@@ -126,6 +126,7 @@ class Report:
                 found += [f"{row.cell.label}, set aside: {text}" for text in row.wrong]
             if table.missing:
                 found.append(f"{table.title}: not measured yet: {', '.join(table.missing)}")
+        found += words.disturbed(self.tables)
         if self.plan.name == "adan-gpt2":
             found += adan_tables.notes(self.memory, self.tables[0])
         return list(dict.fromkeys(_merged(found)))
@@ -134,10 +135,18 @@ class Report:
         """The last line: what to do, and from which data that follows."""
         from fallline.step.claims import adan_costs
 
-        first = self.wins[0][1] if self.wins else "nothing could be compared."
+        first = self.wins[0][1] if self.wins else self._nothing_compared()
         if self.plan.name == "adan-gpt2":
             first = adan_costs(self.tables[0], self.memory) or first
         return f"{first} (data {self.data} in {self.path})"
+
+    def _nothing_compared(self) -> str:
+        timed = {name for table in self.tables for row in table.rows for name in row.medians}
+        if not timed:
+            return "Nothing could be timed; the notes say why."
+        if len(timed) == 1:
+            return f"{timed.pop()} alone was timed: there is nothing to compare it with."
+        return "Nothing could be compared; the notes say why."
 
     def as_json(self) -> dict[str, Any]:
         from fallline.step.tables import as_data

@@ -79,6 +79,8 @@ class Thinning:
     """Rounds from one sample to the next, enough for a verdict: see :func:`rounds_between`."""
     seconds: float = math.inf
     """What these samples may take up to the first look; an arm that would take longer is timed rarely."""
+    rarely: int = RARELY
+    """How rarely: see :func:`rounds_between_slowest`."""
 
 
 def rounds_between(family: int) -> int:
@@ -93,6 +95,16 @@ def rounds_between(family: int) -> int:
         if p * len(LOOKS) * family <= ALPHA:
             return every
     return 2
+
+
+def rounds_between_slowest(family: int) -> int:
+    """The same for an arm that there is no time for: three samples where they can settle it, otherwise two to show.
+
+    >>> rounds_between_slowest(1), rounds_between_slowest(90)
+    (6, 9)
+    """
+    p = smallest_rank_sum_p(3, LOOKS[0])
+    return LOOKS[0] // 3 if p * len(LOOKS) * family <= ALPHA else RARELY
 
 
 Rule = Callable[[Mapping[str, list[float]]], str | None]
@@ -146,7 +158,7 @@ def interleave(
 def _every(arms: Mapping[str, Arm], warm_up: dict[str, list[float]], thin: Thinning, wait: Wait) -> dict[str, int]:
     samples = math.ceil(LOOKS[0] / thin.every)
     return {
-        name: thin.every if samples * min(warm_up[name]) <= thin.seconds else RARELY
+        name: thin.every if samples * min(warm_up[name]) <= thin.seconds else thin.rarely
         for name in _far_behind(arms, warm_up, thin.names, wait)
     }
 

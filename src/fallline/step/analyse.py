@@ -31,7 +31,7 @@ class ArmResult:
     """Its first step in this cell: with compilation, where there is any left to do."""
     samples: Sequence[float] = ()
     far_behind: bool = False
-    """So slow that it was timed twice only: shown, not compared."""
+    """So slow that it was timed twice before the first look: shown, not compared."""
     wrong: list[str] = dataclasses.field(default_factory=list)
     """What the gates found."""
 
@@ -59,7 +59,7 @@ class CellResult:
     @property
     def wrong(self) -> list[str]:
         whole = self.record.facts.get("wrong")
-        found = [f"{arm.name} {text}" for arm in self.arms.values() for text in arm.wrong]
+        found = [f"{arm.name}: {text}" for arm in self.arms.values() for text in arm.wrong]
         return [whole, *found] if whole else found
 
     @property
@@ -69,6 +69,12 @@ class CellResult:
         if probe is None or not probe.seconds:
             return None
         return _per_second(self.record.facts["probe"]["bytes"], bootstrap_median(probe.seconds))
+
+    @property
+    def medians(self) -> dict[str, float]:
+        """Seconds of all arms that were timed and are believed, those far behind too."""
+        timed = [arm for arm in self.arms.values() if arm.seconds is not None and not arm.wrong]
+        return {arm.name: statistics.median(arm.samples) for arm in timed}
 
     @property
     def fastest(self) -> str | None:

@@ -36,7 +36,6 @@ def grid_claims(table: TableResult) -> list[Answer]:
     won = wins(table)
     count = len(table.decided)
     few = [row for row in table.decided if row.cell.tensors <= 2 and (row.cell.size or 0) <= 262144]
-    many = [row for row in table.decided if row.cell.tensors > 16]
     large = [row for row in table.decided if (row.cell.size or 0) >= 1048576]
     return [
         Answer(
@@ -45,11 +44,7 @@ def grid_claims(table: TableResult) -> list[Answer]:
             f"of {len(few)} cells with 1 or 2 tensors up to 262144 elements it wins or ties {_share(few, 'compiled')}; "
             f"it wins {region(won['compiled'])}",
         ),
-        Answer(
-            "compiled deteriorates beyond 16 tensors",
-            all(row.winner != "compiled" for row in many) if many else None,
-            f"with 32 tensors it takes {_factors(many, 'compiled')} the time of the fastest",
-        ),
+        _deteriorates(table.decided),
         Answer(
             "at 1048576 elements and more compiled is poorer than the loop even with few tensors",
             _slower(large, "compiled", "eager") == len(large) if large else None,
@@ -69,6 +64,28 @@ def grid_claims(table: TableResult) -> list[Answer]:
             f"{count - sum(map(len, won.values()))} ties, of {count}",
         ),
     ]
+
+
+def _deteriorates(rows: Sequence[CellResult]) -> Answer:
+    """Size by size: how far behind the fastest it is with more than 16 tensors, and with fewer."""
+    worse, sizes = 0, sorted({row.cell.size or 0 for row in rows})
+    both = []
+    for size in sizes:
+        many, few = (
+            _factors([row for row in rows if row.cell.size == size and (row.cell.tensors > 16) == beyond], "compiled")
+            for beyond in (True, False)
+        )
+        if many and few:
+            both.append((many, few))
+            worse += statistics.median(many) > statistics.median(few)
+    number = "cells to compare are missing"
+    if both:
+        many, few = ([factor for pair in both for factor in pair[at]] for at in (0, 1))
+        number = (
+            f"with 32 tensors it takes {_range(many)} the time of the fastest, with up to 16 {_range(few)}; "
+            f"that is further behind in {worse} of {len(both)} sizes"
+        )
+    return Answer("compiled deteriorates beyond 16 tensors", worse == len(both) if both else None, number)
 
 
 def _as_published(won: Mapping[str, int], decided: int) -> bool | None:
@@ -92,13 +109,13 @@ def _slower(rows: Sequence[CellResult], name: str, other: str) -> int:
     )
 
 
-def _factors(rows: Sequence[CellResult], name: str) -> str:
-    found = []
-    for row in rows:
-        able = {arm.name: statistics.median(arm.samples) for arm in row.arms.values() if arm.counts}
-        if name in able:
-            found.append(able[name] / min(able.values()))
-    return f"{min(found):.2g} to {max(found):.2g} times" if found else "an unknown multiple of"
+def _factors(rows: Sequence[CellResult], name: str) -> list[float]:
+    """How many times the time of the fastest it takes."""
+    return [row.medians[name] / min(row.medians.values()) for row in rows if name in row.medians]
+
+
+def _range(factors: Sequence[float]) -> str:
+    return f"{min(factors):.2g} to {max(factors):.2g} times"
 
 
 def adan_claims(table: TableResult, memory: Mapping[str, Mapping[str, Any]]) -> list[Answer]:

@@ -23,6 +23,7 @@ from fallline.measure.interleave import (
     for_rounds,
     interleave,
     rounds_between,
+    rounds_between_slowest,
     until_all,
     until_decided,
 )
@@ -126,7 +127,7 @@ def _time(
         seed=limits.seed,
         sample_seconds=0.0 if cell.steps else limits.sample_seconds,
         before=CacheFlush(machine.last_level_cache()) if cell.flush else None,
-        thin=None if cell.steps else Thinning(names, rounds_between(family), limits.seconds),
+        thin=None if cell.steps else _thinning(names, limits.seconds, family),
     )
     arms[PROBE] = ArmRecord(PROBE)
     for name, seconds in samples.seconds.items():
@@ -144,6 +145,10 @@ def _time(
         "rounds": samples.rounds,
         "probe": {"bytes": sweep.bytes, "method": sweep.method, "ahead": ahead, "threads": sweep.threads},
     }
+
+
+def _thinning(names: Sequence[str], seconds: float, family: int) -> Thinning:
+    return Thinning(names, rounds_between(family), seconds, rounds_between_slowest(family))
 
 
 def _until_decided(cell: Cell, able: Sequence[str], seconds: float, family: int) -> Rule:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 
-from fallline.measure.stats import sentence
+from fallline.measure.stats import sentence, spread
 from fallline.step.analyse import CellResult, TableResult
+from fallline.step.plan import PROBE
 
 MOST_LISTED = 6
+BUSY, ENOUGH = 0.10, 10
+"""The spread of the probe's samples that tells of other work, and samples of a cell before it says anything."""
 COMPILES = 0.5
 """Seconds; a first step that takes so much longer than the others compiled something."""
 SIZES = (
@@ -76,13 +79,8 @@ def _listed(numbers: Sequence[int]) -> str:
 def good_and_poor(table: TableResult, name: str) -> list[str]:
     """Where an implementation is fastest or ties, and where it is the slowest."""
     good = [row for row in table.decided if name in (row.fastest, *row.tied)]
-    poor = [row for row in table.decided if row.arms[name].counts and _slowest(row) == name]
+    poor = [row for row in table.decided if max(row.medians, key=row.medians.__getitem__) == name]
     return [f"{name} is fastest or tied: {region(good)}.", f"{name} is the slowest: {region(poor)}."]
-
-
-def _slowest(row: CellResult) -> str:
-    able = [arm for arm in row.arms.values() if arm.counts]
-    return max(able, key=lambda arm: statistics.median(arm.samples)).name
 
 
 def told_apart(table: TableResult) -> list[str]:
@@ -136,12 +134,23 @@ def _recommend(words: str, rows: Sequence[CellResult]) -> str:
 
 
 def _behind(row: CellResult, name: str) -> float:
-    able = [statistics.median(arm.samples) for arm in row.arms.values() if arm.counts]
-    return statistics.median(row.arms[name].samples) / min(able)
+    return row.medians[name] / min(row.medians.values())
 
 
 def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:.3g}"
+
+
+def disturbed(tables: Sequence[TableResult]) -> list[str]:
+    """Whether other work kept the machine busy, judged by the probe: its work is always the same."""
+    probes = [row.record.arms[PROBE].seconds for table in tables for row in table.rows if PROBE in row.record.arms]
+    spreads = [spread(seconds) for seconds in probes if len(seconds) >= ENOUGH]
+    if not spreads or statistics.median(spreads) <= BUSY:
+        return []
+    return [
+        f"the machine was busy: half of the probe's samples lie more than {statistics.median(spreads):.0%} from their "
+        "median, 1 to 6 % on a quiet one; stop other work, or times and speeds are not those of this machine"
+    ]
 
 
 def compile_times(tables: Iterable[TableResult], compiles: Sequence[str]) -> list[str]:
