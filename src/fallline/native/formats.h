@@ -69,10 +69,10 @@ static FL_INLINE void decode_block(const uint8_t* __restrict codes, float scale,
   const float unit = std::fabs(scale);
   int i = 0;
   for (; i + fl_vec::WIDTH <= n; i += fl_vec::WIDTH)
-    fl_vec::store(out + i, fl_vec::decode<NONNEG, BITS>(fl_vec::widened<NONNEG>(codes + i), unit));
+    fl_vec::store(out + i, fl_vec::share_of<NONNEG, BITS>(fl_vec::widened<NONNEG>(codes + i)) * unit);
   for (; i < n; ++i) {
     const int code = NONNEG ? codes[i] : static_cast<int8_t>(codes[i]);
-    out[i] = fl_vec::decode<NONNEG, BITS>(static_cast<float>(code), unit);
+    out[i] = fl_vec::share_of<NONNEG, BITS>(static_cast<float>(code)) * unit;
   }
   if (!fl_vec::has_nan(scale)) return;
   constexpr uint8_t NAN_CODE = static_cast<uint8_t>(fl_vec::Code<NONNEG, BITS>::NAN_CODE);

