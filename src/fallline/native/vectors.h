@@ -90,10 +90,10 @@ static inline vf select(bool condition, vf a, vf b) { return condition ? a : b; 
 static inline vf select(bool condition, vf a, float b) { return condition ? a : wide(b); }
 static inline vf select(bool condition, float a, vf b) { return condition ? wide(a) : b; }
 
-static inline vf minimum(vf a, vf b) { return (a < b) | (a != a) ? a : b; }
+static inline vf minimum(vf a, vf b) { return a != a ? a : a < b ? a : b; }
 static inline vf minimum(vf a, float b) { return minimum(a, wide(b)); }
 static inline vf minimum(float a, vf b) { return minimum(wide(a), b); }
-static inline vf maximum(vf a, vf b) { return (a > b) | (a != a) ? a : b; }
+static inline vf maximum(vf a, vf b) { return a != a ? a : a > b ? a : b; }
 static inline vf maximum(vf a, float b) { return maximum(a, wide(b)); }
 static inline vf maximum(float a, vf b) { return maximum(wide(a), b); }
 
@@ -133,9 +133,23 @@ struct Max {
     static inline T join(T a, T b) { return fl_math::maximum(a, b); }
 };
 
+// The halves of each 2 · HALF elements, swapped.
+template <int HALF>
+static inline vf swapped(vf x) {
+#if defined(__AVX512F__)
+    return __builtin_shufflevector(x, x, 0 ^ HALF, 1 ^ HALF, 2 ^ HALF, 3 ^ HALF, 4 ^ HALF, 5 ^ HALF, 6 ^ HALF, 7 ^ HALF,
+                                   8 ^ HALF, 9 ^ HALF, 10 ^ HALF, 11 ^ HALF, 12 ^ HALF, 13 ^ HALF, 14 ^ HALF, 15 ^ HALF);
+#elif defined(__AVX2__)
+    return __builtin_shufflevector(x, x, 0 ^ HALF, 1 ^ HALF, 2 ^ HALF, 3 ^ HALF, 4 ^ HALF, 5 ^ HALF, 6 ^ HALF, 7 ^ HALF);
+#else
+    return __builtin_shufflevector(x, x, 0 ^ HALF, 1 ^ HALF, 2 ^ HALF, 3 ^ HALF);
+#endif
+}
+
 template <class Kind>
 struct Lanes {
-    vf part[LANES / WIDTH];
+    static constexpr int PARTS = LANES / WIDTH;
+    vf part[PARTS];
 
     Lanes() {
         for (vf& x : part) x = wide(Kind::START);
@@ -146,11 +160,15 @@ struct Lanes {
         for (int l = 0; l < LANES; l += WIDTH) take(l, load(x + l));
     }
     inline double total() const {
-        float lane[LANES];
-        for (int l = 0; l < LANES; l += WIDTH) store(lane + l, part[l / WIDTH]);
-        for (int width = LANES / 2; width > 0; width /= 2)
-            for (int l = 0; l < width; ++l) lane[l] = Kind::join(lane[l], lane[l + width]);
-        return lane[0];
+        vf half[PARTS];
+        for (int i = 0; i < PARTS; ++i) half[i] = part[i];
+        for (int parts = PARTS / 2; parts > 0; parts /= 2)
+            for (int i = 0; i < parts; ++i) half[i] = Kind::join(half[i], half[i + parts]);
+        vf x = half[0];
+        if constexpr (WIDTH > 8) x = Kind::join(x, swapped<8>(x));
+        if constexpr (WIDTH > 4) x = Kind::join(x, swapped<4>(x));
+        x = Kind::join(x, swapped<2>(x));
+        return Kind::join(x, swapped<1>(x))[0];
     }
 };
 
