@@ -1,4 +1,4 @@
-"""Native results are the same bits for any number of threads, any grouping and (but for 8 bits) every instruction set."""
+"""Native results are the same bits for any threads, grouping and (but for 8-bit states) instruction set."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 // Vectors of floats: the functions of the rule language on them, and reductions in a fixed order.
 //
-// What one lane computes is what kernel.h computes for one element, bit for bit.
+// What one lane computes is what kernel.h computes for one element, bit for bit; only multiply_add has no twin there.
 #pragma once
 
 #include "kernel.h"
