@@ -1,10 +1,10 @@
 """Sets a workload's target by AlgoPerf's procedure in miniature: ``python -m fallline.workloads.set_targets NAME …``
 
 Four reference methods, each tried at quasirandom points of its search space in two thirds of the budget; the best
-setting of all is repeated with new seeds; the target is the median of the repeats' best validation values.  AdamW at
-its best setting then runs the whole budget, which shows when a baseline reaches the target.  AlgoPerf ends every trial;
-here those that are behind others of their method are given up early (``RUNGS``).  Every run is stored as it goes; the
-same command goes on where it stopped.
+setting of all is repeated with new seeds; the target is the median of the repeats' best validation values.  NAdamW,
+AlgoPerf's baseline, then runs the whole budget at its best setting, which shows when a baseline reaches the target.
+AlgoPerf ends every trial; here those that are behind others of their method are given up early (``RUNGS``).  Every run
+is stored as it goes; the same command goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from fallline.workloads.workload import Workload
 
 RUNGS = ((0.15, 0.3), (0.4, 0.1))
 """After this share of the horizon, this share of a method's trials goes on: those with the lowest training losses."""
-BASELINE = "adamw"
+BASELINE, BASELINES = "nadamw", 3
+"""The method, and how often it runs."""
 FIRST_REPEAT = 100
 """Seeds of the repeats start here; trials use seed 0."""
 
@@ -109,11 +110,19 @@ def set_target(
 
 
 def baseline(workload: Workload, store: Store, trial: Run) -> dict[str, Any]:
-    """When a run with the whole budget as its horizon reaches the target."""
-    run = trial._replace(kind="baseline", seed=FIRST_REPEAT, horizon=workload.max_steps)
-    curve = store.stretch(workload, run, run.horizon, evaluate_after=0).values
-    reached = next((steps for steps, value in curve if workload.reached(value)), None)
-    return {"method": run.method, "setting": run.setting, "steps_to_target": reached}
+    """When runs with the whole budget as their horizon reach the target; None for those that do not."""
+    reached: list[int | None] = []
+    for seed in range(FIRST_REPEAT, FIRST_REPEAT + BASELINES):
+        run = trial._replace(kind="baseline", seed=seed, horizon=workload.max_steps)
+        curve = store.stretch(workload, run, run.horizon, evaluate_after=0).values
+        reached.append(next((steps for steps, value in curve if workload.reached(value)), None))
+    middle = statistics.median_low(math.inf if steps is None else steps for steps in reached)
+    return {
+        "method": trial.method,
+        "setting": trial.setting,
+        "steps_to_target": None if math.isinf(middle) else middle,
+        "of_each": reached,
+    }
 
 
 def step_seconds(workload: Workload, steps: int = 40) -> float:
