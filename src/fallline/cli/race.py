@@ -124,7 +124,7 @@ def race(
             contestants = read_contestants(optimizers or [], toml)
             path = results or default_results(entries)
             if plan:
-                _plan(entries, contestants, rules, jobs, path, as_json, out)
+                _plan(entries, contestants, rules, _jobs(engine, jobs), path, as_json, out)
                 return
             if anew:
                 remove_if_ended(path)
@@ -139,15 +139,26 @@ def race(
 
         draw_figures(summary.board, figures, quiet)
     emit(summary.as_data(), lambda console: show(console, summary, path, quiet=quiet), as_json=as_json, out=out)
+    if summary.broken:
+        raise typer.Exit(1)
+
+
+def _jobs(engine: str, jobs: int | None) -> int:
+    """Trials side by side: no more than processors, which they would share, each with its own model and data."""
+    from fallline.measure.machine import cores
+
+    if jobs is None or engine != "local" or jobs <= cores():
+        return jobs or cores()
+    typer.echo(f"--jobs {jobs}: there are {cores()} processors; as many trials run side by side", err=True)
+    return cores()
 
 
 def _engine(kind: str, jobs: int | None, address: str | None) -> Callable[[], Any]:
     """Makes the engine when it is needed: a cluster is not started for a file that cannot be written."""
     if kind == "local":
-        from fallline.measure.machine import cores
         from fallline.race.engine import LocalEngine
 
-        return lambda: LocalEngine(jobs or cores())
+        return lambda: LocalEngine(_jobs(kind, jobs))
     if kind != "ray":
         raise BadInput(f"--engine must be local or ray, got {kind!r}")
     from fallline.race.ray_engine import RayEngine, RayUnavailable
@@ -206,15 +217,14 @@ def _plan(
     entries: list[Entry],
     contestants: list[Contestant],
     rules: Rules,
-    jobs: int | None,
+    jobs: int,
     path: Path,
     as_json: bool,
     out: Path | None,
 ) -> None:
-    from fallline.measure.machine import cores
     from fallline.race.estimate import estimate
 
-    found = estimate(entries, contestants, rules, jobs or cores(), path)
+    found = estimate(entries, contestants, rules, jobs, path)
 
     def show_plan(console: Console) -> None:
         for line in found.lines():

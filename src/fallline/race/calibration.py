@@ -1,4 +1,7 @@
-"""What a training step of each contestant costs: measured side by side on one thread, with nothing else running."""
+"""What a training step of each contestant costs: measured side by side on one thread, with nothing else running.
+
+Or, for a plan, seen at a glance: a few steps, one contestant after the other.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fallline.measure.interleave import Rule, for_rounds, interleave
+from fallline.measure.interleave import Rule, interleave
 from fallline.measure.stats import bootstrap_median
 from fallline.race.building import Built, build
 from fallline.race.contestants import Contestant
@@ -22,9 +25,12 @@ INTERVAL = 0.01
 SWITCH = "\0switch"
 WARM_STEPS = 3
 """States exist after the first step; then two more."""
+GLANCE_STEPS = 3
+GLANCE_LENGTH = 20
+"""The training that a glance pretends: so short that averages of weights are in use at once."""
 
 
-def calibrate(workload: Workload, arms: Sequence[Mapping[str, Any]], *, seconds: float, rounds: int) -> dict[str, Any]:
+def calibrate(workload: Workload, arms: Sequence[Mapping[str, Any]], *, seconds: float) -> dict[str, Any]:
     """Seconds per step, and per switch to averaged weights and back, of every arm.
 
     ``seconds`` is a limit; it ends before that once every median is known to 1 %.
@@ -41,9 +47,8 @@ def calibrate(workload: Workload, arms: Sequence[Mapping[str, Any]], *, seconds:
         sizes[contestant.name] = (made.state_bytes(), parameters)
         if made.has_modes:
             steppers[contestant.name + SWITCH] = _switcher(made)
-    enough = for_rounds(rounds) if rounds else _until_known(list(sizes), seconds)
-    samples = interleave(steppers, enough, sample_seconds=SAMPLE_SECONDS)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    samples = interleave(steppers, _until_known(list(sizes), seconds), sample_seconds=SAMPLE_SECONDS)
+    peak = _peak_bytes()
     found = {}
     for name in sizes:
         step = bootstrap_median(samples.seconds[name])
@@ -55,9 +60,27 @@ def calibrate(workload: Workload, arms: Sequence[Mapping[str, Any]], *, seconds:
             "switch_seconds": float(np.median(switch)) if switch else 0.0,
             "state_bytes": sizes[name][0],
             "parameter_bytes": sizes[name][1],
-            "peak_bytes": int(peak),
+            "peak_bytes": peak,
         }
     return {"found": found, "samples": {name: samples.seconds[name] for name in sizes}, "stopped": samples.stopped}
+
+
+def glance(workload: Workload, arm: Mapping[str, Any]) -> dict[str, Any]:
+    """Seconds of a step, from the fastest of three, and the most memory that this process has used."""
+    model = workload.new_model(0)
+    made = build(Contestant(**arm["contestant"]), arm["point"], model, GLANCE_LENGTH)
+    step = _stepper(workload, model, made)
+    _warm(step, made, GLANCE_LENGTH)
+    taken = []
+    for _ in range(GLANCE_STEPS):
+        start = time.perf_counter()
+        step()
+        taken.append(time.perf_counter() - start)
+    return {"step_seconds": min(taken), "peak_bytes": _peak_bytes()}
+
+
+def _peak_bytes() -> int:
+    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * (1 if sys.platform == "darwin" else 1024)
 
 
 def _warm(step: Callable[[], None], made: Built, most: int) -> None:

@@ -1,21 +1,23 @@
-"""What a race would take: trials, hours and memory, from a few steps of every contestant, before it begins."""
+"""What a race would take: trials, hours and memory, before it begins.
+
+From step times that its results file holds, or else from a few steps of every contestant: seconds, not minutes.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
+from fallline.measure.machine import cores, load_average
 from fallline.race import preparing
 from fallline.race.contestants import Contestant
 from fallline.race.engine import LocalEngine
 from fallline.race.plan import BUDGET, SELF, TARGET, Entry, Rules, Trial, reference_of, target_trials, trials
 from fallline.race.results import Results
 from fallline.race.run import RaceError
-
-ROUNDS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Estimate:
     memory_gib: float
     """Of all workers together."""
     by_workload: Mapping[str, Cost]
+    load_average: float | None = None
+    """Of the machine, while steps were timed."""
 
     def lines(self) -> list[str]:
         lines = [f"{self.trials} trials, {self.to_run} to run, {self.jobs} side by side."]
@@ -54,6 +58,10 @@ class Estimate:
         )
         lines.append("Trials that reach the target, or can no longer count, end sooner.")
         lines.append(f"About {self.memory_gib:.2g} GiB of memory for {self.jobs} workers.")
+        if (self.load_average or 0.0) > cores():
+            lines.append(
+                f"The machine is busy, load {self.load_average:.1f} on {cores()} processors: alone it takes less."
+            )
         return lines
 
     def as_data(self) -> dict[str, Any]:
@@ -74,18 +82,18 @@ def duration(hours: float) -> str:
 def estimate(
     entries: Sequence[Entry], contestants: Sequence[Contestant], rules: Rules, jobs: int, path: Path
 ) -> Estimate:
-    """Steps are timed in a few rounds and not stored: the race itself measures them better."""
+    """Nothing is stored: the race itself measures steps better."""
+    known = _stored(path)
     engine = LocalEngine(1)
     try:
-        costs = {entry.name: _cost(engine, entry, contestants, rules) for entry in entries}
+        costs = {entry.name: _cost(engine, entry, contestants, rules, known) for entry in entries}
     finally:
         engine.close()
     planned = trials(entries, contestants, rules)
     for entry in entries:
         if entry.workload.target is None:
             planned += target_trials(entry, reference_of(contestants), rules)
-    done = _done(path)
-    left = [t for t in planned if (t.kind, t.workload, t.contestant, t.study, t.number) not in done]
+    left = [t for t in planned if (t.kind, t.workload, t.contestant, t.study, t.number) not in known.ended]
     workloads = {entry.name: entry.workload for entry in entries}
     training = evaluation = 0.0
     for trial in left:
@@ -96,25 +104,34 @@ def estimate(
         evaluation += math.ceil(steps / (workload.eval_every or 1)) * cost.evaluation_seconds
     peak = max(cost.peak_bytes for cost in costs.values())
     return Estimate(
-        len(planned), len(left), training / 3600, evaluation / 3600, jobs, min(jobs, len(left)) * peak / 2**30, costs
+        trials=len(planned),
+        to_run=len(left),
+        training_hours=training / 3600,
+        evaluation_hours=evaluation / 3600,
+        jobs=jobs,
+        memory_gib=min(jobs, len(left)) * peak / 2**30,
+        by_workload=costs,
+        load_average=load_average(),
     )
 
 
-def _cost(engine: LocalEngine, entry: Entry, contestants: Sequence[Contestant], rules: Rules) -> Cost:
+def _cost(engine: LocalEngine, entry: Entry, contestants: Sequence[Contestant], rules: Rules, known: _Stored) -> Cost:
     checked = preparing.ask(engine, preparing.check_request(entry, entry.workload.target, rules.seed))
     if checked["event"] == "end":
         raise RaceError(f"{entry.name}: cannot be evaluated before its first step: {checked['note']}")
     request = preparing.workload_request(entry, entry.workload.target)
-    found = preparing.measure_steps(engine, request, contestants, seconds=math.inf, rounds=ROUNDS)
-    if not found.found:
-        raise RaceError(f"{entry.name}: no contestant can take a step: {next(iter(found.failed.values()))['note']}")
-    problems = [f"{name} cannot take a step: {event['note'].splitlines()[0]}" for name, event in found.failed.items()]
-    return Cost(
-        step_seconds={name: cost.step_seconds for name, cost in found.found.items()},
-        evaluation_seconds=float(checked["seconds"]),
-        peak_bytes=max(cost.peak_bytes or 0 for cost in found.found.values()),
-        problems=tuple(problems),
-    )
+    seconds, peak, problems = {}, 0, {}
+    for contestant in contestants:
+        cost = known.steps.get((entry.name, contestant.name)) or preparing.glance(engine, request, contestant)
+        if "note" in cost:
+            problems[contestant.name] = cost["note"]
+        else:
+            seconds[contestant.name] = float(cost["step_seconds"])
+            peak = max(peak, cost["peak_bytes"] or 0)
+    if not seconds:
+        raise RaceError(f"{entry.name}: no contestant can take a step: {next(iter(problems.values()))}")
+    lines = [f"{name} cannot take a step: {note.splitlines()[0]}" for name, note in problems.items()]
+    return Cost(seconds, float(checked["seconds"]), peak, tuple(lines))
 
 
 def _share_of_budget(trial: Trial, rules: Rules) -> float:
@@ -123,9 +140,20 @@ def _share_of_budget(trial: Trial, rules: Rules) -> float:
     return rules.self_factor if rules.ruleset == SELF else 1.0
 
 
-def _done(path: Path) -> set[tuple[str, str, str, int, int]]:
+@dataclasses.dataclass(frozen=True)
+class _Stored:
+    """What a results file holds of a race that has begun."""
+
+    ended: Set[tuple[str, str, str, int, int]] = frozenset()
+    """Trials: kind, workload, contestant, study, number."""
+    steps: Mapping[tuple[str, str], Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    """(workload, contestant) → its calibration."""
+
+
+def _stored(path: Path) -> _Stored:
     if not path.exists():
-        return set()
+        return _Stored()
     with Results(path, writable=False) as results:
         rows = [*results.rows(), *results.rows(TARGET)]
-        return {(r.kind, r.workload, r.contestant, r.study, r.number) for r in rows if r.status is not None}
+        ended = {(r.kind, r.workload, r.contestant, r.study, r.number) for r in rows if r.status is not None}
+        return _Stored(ended, {key: dataclasses.asdict(cost) for key, cost in results.calibration().items()})

@@ -51,16 +51,11 @@ def measure_steps(
     contestants: Sequence[Contestant],
     *,
     seconds: float,
-    rounds: int = 0,
 ) -> StepCosts:
     """All contestants together; where that fails, those who cannot take a step even alone are left out."""
 
     def together(some: Sequence[Contestant]) -> Event:
-        arms = [
-            {"contestant": dataclasses.asdict(c), "point": c.trial_points(trials=1, study=0, seed=1, tuned=False)[0]}
-            for c in some
-        ]
-        request = {"do": "calibrate", "workload": workload, "arms": arms, "seconds": seconds, "rounds": rounds}
+        request = {"do": "calibrate", "workload": workload, "arms": list(map(_arm, some)), "seconds": seconds}
         return ask(engine, request)
 
     event = together(contestants)
@@ -73,6 +68,16 @@ def measure_steps(
         event = together(left)
     # A single one, and those that take steps alone but not side by side, for want of memory, were measured alone.
     return _costs([event] if event["event"] != "end" else [alone[c.name] for c in left], failed)
+
+
+def glance(engine: Engine, workload: Mapping[str, Any], contestant: Contestant) -> Event:
+    """A few steps of one contestant, for a plan; an ``end`` event if it cannot take any."""
+    return ask(engine, {"do": "glance", "workload": workload, "arm": _arm(contestant)})
+
+
+def _arm(contestant: Contestant) -> dict[str, Any]:
+    point = contestant.trial_points(trials=1, study=0, seed=1, tuned=False)[0]
+    return {"contestant": dataclasses.asdict(contestant), "point": point}
 
 
 def _costs(events: Sequence[Event], failed: dict[str, Event]) -> StepCosts:

@@ -64,15 +64,19 @@ def answer(request: Mapping[str, Any], replies: IO[str]) -> Iterator[dict[str, A
         elif request["do"] == "calibrate":
             from fallline.race.calibration import calibrate
 
-            found = calibrate(workload, request["arms"], seconds=request["seconds"], rounds=request["rounds"])
-            yield {"event": "result", **found}
+            yield {"event": "result", **calibrate(workload, request["arms"], seconds=request["seconds"])}
+        elif request["do"] == "glance":
+            from fallline.race.calibration import glance
+
+            yield {"event": "result", **glance(workload, request["arm"])}
         else:
             model = workload.new_model(request["seed"])
             start = time.perf_counter()
             value = workload.validate(model)
             seconds = time.perf_counter() - start
             yield {"event": "result", "value": value if math.isfinite(value) else None, "seconds": seconds}
-    except Exception as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        # A workload that wants to end the process ends its trial; Ctrl-C itself does not reach workers.
         yield failure(error)
 
 
@@ -93,7 +97,7 @@ def _trial(workload: Any, request: Mapping[str, Any], replies: IO[str]) -> Itera
         event = events.send(json.loads(line))
 
 
-def failure(error: Exception) -> dict[str, Any]:
+def failure(error: BaseException) -> dict[str, Any]:
     """How a trial ended that raised: without memory, or by an error in somebody's code."""
     from fallline.race.training import CRASHED, OUT_OF_MEMORY
 
