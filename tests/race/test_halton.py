@@ -35,6 +35,15 @@ def test_a_block_of_studies_shares_points_without_repeating_any() -> None:
     assert not set(following) & {p["lr"] for p in drawn}
 
 
+@pytest.mark.parametrize("seed", [0, 3])
+def test_every_study_of_a_block_tries_a_rate_from_every_fifth(seed: int) -> None:
+    studies = [[p["lr"] for p in study_points(SPACE, trials=5, study=s, seed=seed)] for s in range(5)]
+    ranked = sorted(lr for rates in studies for lr in rates)
+    for rates in studies:
+        assert [ranked.index(lr) // 5 for lr in sorted(rates)] == [0, 1, 2, 3, 4]
+    assert any(rates != sorted(rates) for rates in studies), "trials do not go up the rates"
+
+
 def test_points_depend_on_the_seed_and_on_nothing_else() -> None:
     assert study_points(SPACE, trials=5, study=2, seed=7) == study_points(SPACE, trials=5, study=2, seed=7)
     assert study_points(SPACE, trials=5, study=2, seed=7) != study_points(SPACE, trials=5, study=2, seed=8)

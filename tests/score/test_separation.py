@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -132,6 +133,14 @@ def test_probability_of_being_above_counts_ties_as_half() -> None:
     samples = bootstrap(same)
     assert samples.above("a", "b") == 0.5
     assert samples.above("a", "c") == 1.0
+
+
+def test_luck_that_is_shared_is_no_uncertainty_of_the_order() -> None:
+    times = [[4.0, 9.0, 2.0, 7.0, 5.0]]
+    own = table({"a": times, "b": [[1.15 * t for t in times[0]]]})
+    common = dataclasses.replace(own, common_draws=True)
+    assert bootstrap(own).above("a", "b") < 0.9
+    assert bootstrap(common).above("a", "b") == 1.0
 
 
 def test_verdicts_name_the_leader_and_what_is_missing() -> None:

@@ -29,6 +29,8 @@ AVERAGE_SETTINGS = (
     "average_warmup",
 )
 _BETAS = ("beta1", "beta2", "beta3")
+NUMBERS = (*SCHEDULE_SETTINGS, *AVERAGE_SETTINGS, *_BETAS, *(f"one_minus_{name}" for name in _BETAS))
+"""Settings that no optimizer has a default of, all of them numbers."""
 
 
 def unknown_settings(defaults: Mapping[str, Any], names: Iterable[str]) -> list[str]:

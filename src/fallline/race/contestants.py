@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,15 @@ from fallline.race.spaces import NOT_RACED, TUNING
 SCHEDULES = ("constant", "warmup_cosine", "warmup_stable_decay", "equal_cycles", "nested_restarts")
 AVERAGES = ("lawa_queue", "lawa_ema", "weight_ema")
 FIELDS = ("optimizer", "settings", "space", "points", "schedule", "averaging")
+_KINDS = {
+    "optimizer": (str, 'a name such as "adamw"'),
+    "settings": (dict, "a table such as { lr = 1e-3 }"),
+    "space": (dict, 'a table such as { lr = { min = 1e-4, max = 1e-2, scaling = "log" } }'),
+    "points": (list, "a list of tables such as [{ lr = 1e-3 }]"),
+    "schedule": (str, 'a name such as "warmup_cosine"'),
+    "averaging": (str, 'a name such as "weight_ema"'),
+}
+"""What a field of a TOML table is, for messages too."""
 
 
 class BadContestant(ValueError):
@@ -36,6 +45,8 @@ class Contestant:
     """A list to draw trials from, in place of a space."""
     schedule: str = "warmup_cosine"
     averaging: str | None = None
+    own_draws: bool = False
+    """Seeds and trial points of its own, though others have common ones: a second name for the same contestant."""
 
     def definition(self) -> dict[str, Any]:
         """As plain data, for the results file; equal data is the same contestant."""
@@ -71,10 +82,15 @@ def plain(data: Any) -> Any:
 
 
 def named(name: str) -> Contestant:
-    """A contestant by the name of an optimizer or of an AlgoPerf entry; ``label=name`` gives it another label."""
+    """A contestant by the name of an optimizer or of an AlgoPerf entry; ``label=name`` gives it another label.
+
+    With common draws a second name would only run the same trials twice, so it gets its own.
+    """
     label, separator, wanted = name.partition("=")
     if separator:
-        return dataclasses.replace(named(wanted), name=label)
+        if not label.strip() or not label.isprintable():
+            raise BadContestant(f"{name!r}: before the sign = stands a label, for instance twin={wanted}")
+        return dataclasses.replace(named(wanted), name=label, own_draws=True)
     if name in PRESETS:
         return from_preset(name, PRESETS[name])
     if name in NOT_RACED:
@@ -126,10 +142,17 @@ def _from_table(name: str, table: Any, where: str) -> Contestant:
     unknown = [key for key in table if key not in FIELDS]
     if unknown:
         raise BadContestant(f"{where}: unknown key {unknown[0]!r}; there are {', '.join(FIELDS)}")
-    base = named(str(table["optimizer"])) if table["optimizer"] in TUNING else None
+    for key, (kind, example) in _KINDS.items():
+        if key in table and not isinstance(table[key], kind):
+            raise BadContestant(f"{where}: {key} must be {example}, got {table[key]!r}")
+    if not all(isinstance(point, dict) for point in table.get("points", ())):
+        raise BadContestant(
+            f"{where}: points must be a list of tables such as [{{ lr = 1e-3 }}], got {table['points']!r}"
+        )
+    base = named(table["optimizer"]) if table["optimizer"] in TUNING else None
     contestant = Contestant(
         name=name,
-        optimizer=str(table["optimizer"]),
+        optimizer=table["optimizer"],
         settings=table.get("settings", base.settings if base and "space" not in table else {}),
         space=table.get("space", {}),
         points=tuple(table.get("points", ())),
@@ -161,12 +184,21 @@ def check(contestant: Contestant, where: str | None = None) -> None:
         described = find(contestant.optimizer)
     except ValueError as error:
         raise BadContestant(f"{place}: {error}") from None
-    from fallline.race.building import unknown_settings
+    from fallline.race.building import NUMBERS, unknown_settings
 
     names = {*contestant.settings, *contestant.space, *(key for point in contestant.points for key in point)}
     unknown = unknown_settings(described.defaults, names)
     if unknown:
         raise BadContestant(f"{place}: {contestant.optimizer} has no setting {unknown[0]!r}")
-    for name, value in contestant.settings.items():
-        if isinstance(value, float) and math.isnan(value):
-            raise BadContestant(f"{place}: {name} must be a number, got nan")
+    for name, value in _values(contestant):
+        text = isinstance(value, str) and (isinstance(described.defaults.get(name), int | float) or name in NUMBERS)
+        if text or (isinstance(value, float) and math.isnan(value)):
+            raise BadContestant(f"{place}: {name} must be a number, got {value!r}")
+
+
+def _values(contestant: Contestant) -> Iterator[tuple[str, Any]]:
+    """Everything that a setting may become."""
+    for settings in (contestant.settings, *contestant.points):
+        yield from settings.items()
+    for name, dimension in contestant.space.items():
+        yield from ((name, value) for value in dimension.get("feasible_points", ()))

@@ -118,15 +118,26 @@ def study_points(
 ) -> list[dict[str, Any]]:
     """The points of one study.
 
-    A block of ``trials × studies_per_block`` points is shuffled and dealt to its studies; more studies get more
-    blocks, and those dealt before stay as they were.  Another seed shifts the whole block once more, modulo 1,
-    and shuffles it otherwise; with seed 0 there is no further shift, and a block holds AlgoPerf's own points.
+    A block of ``trials × studies_per_block`` points is dealt to its studies; more studies get more blocks, and those
+    dealt before stay as they were.  Another seed shifts the whole block once more, modulo 1, and deals it otherwise;
+    with seed 0 there is no further shift, and a block holds AlgoPerf's own points.
     """
     block, place = divmod(study, studies_per_block)
     size = trials * studies_per_block
     unit = sequence(len(space), block * size, size)
     if seed:
         unit = np.fmod(unit + np.random.default_rng([seed, 1]).random(len(space)), 1.0)
-    order = np.random.default_rng([seed, 2, block]).permutation(size)
-    chosen: Sequence[int] = order[place * trials : (place + 1) * trials].tolist()
+    rate = unit[:, list(space).index("lr") if "lr" in space else 0]
+    dealt = _dealt(rate, trials, np.random.default_rng([seed, 2, block]))
+    chosen: Sequence[int] = dealt[:, place].tolist()
     return [{name: value(space[name], float(u)) for name, u in zip(space, unit[i], strict=True)} for i in chosen]
+
+
+def _dealt(rate: np.ndarray, trials: int, random: np.random.Generator) -> np.ndarray:
+    """Trials × studies: which point each study tries, one from every ``trials``-th part of the rates, at random.
+
+    AlgoPerf deals without looking.  Some studies then have no good rate, and how long a study takes is a lottery:
+    where one rate is best, times of studies spread a quarter to a third less when dealt so.
+    """
+    parts = np.argsort(rate).reshape(trials, -1)
+    return random.permutation(random.permuted(parts, axis=1), axis=0)

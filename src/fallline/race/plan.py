@@ -1,12 +1,18 @@
-"""What a race consists of: workloads, contestants and rules, and from them every trial."""
+"""What a race consists of: workloads, contestants and rules, and from them every trial.
+
+Draws are common: trial k of study s has the same seed, so the same first weights and batches, whoever runs it, and
+contestants with the same search space or list try the same points.  What luck there is in them is everybody's, and
+two implementations of one algorithm take the same steps to a target, so that their step times alone decide.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fallline.race.contestants import Contestant
+from fallline.race.contestants import Contestant, plain
 from fallline.score.algoperf import TAU_MAX
 from fallline.workloads import Workload
 from fallline.workloads.seeding import mixed
@@ -39,6 +45,11 @@ class Rules:
     @property
     def tuned(self) -> bool:
         return self.ruleset == EXTERNAL or (self.ruleset == BUDGET and self.trials > 1)
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether trials that can no longer count are ended; never where all have the same time."""
+        return self.early_stop and self.ruleset != BUDGET
 
     @property
     def trials_per_study(self) -> int:
@@ -116,7 +127,7 @@ def trials(entries: Sequence[Entry], contestants: Sequence[Contestant], rules: R
                                 contestant.name,
                                 study,
                                 number,
-                                _seed(rules, entry.name, contestant.name, study, number),
+                                _seed(rules, entry.name, _draws_of(contestant), study, number),
                                 points[contestant.name][number - 1],
                             )
                         )
@@ -133,10 +144,14 @@ def target_trials(entry: Entry, reference: Contestant, rules: Rules) -> list[Tri
 
 
 def _points(contestant: Contestant, workload: str, study: int, rules: Rules) -> list[dict[str, Any]]:
-    # The contestant's name is in the seed: the same contestant under two names gets points and seeds of its own.
-    seed = 1 + mixed(rules.seed, "points", workload, contestant.name) % (2**31 - 1)
+    searched = json.dumps([plain(contestant.space), plain(contestant.points)])
+    seed = 1 + mixed(rules.seed, "points", workload, _draws_of(contestant), searched) % (2**31 - 1)
     return contestant.trial_points(trials=rules.trials, study=study, seed=seed, tuned=rules.tuned)
 
 
-def _seed(rules: Rules, workload: str, contestant: str, study: int, number: int) -> int:
-    return mixed(rules.seed, "trial", workload, contestant, study, number) % 2**31
+def _draws_of(contestant: Contestant) -> str:
+    return contestant.name if contestant.own_draws else ""
+
+
+def _seed(rules: Rules, workload: str, draws: str, study: int, number: int) -> int:
+    return mixed(rules.seed, "trial", workload, draws, study, number) % 2**31

@@ -1,8 +1,9 @@
 """How far scores could have come out otherwise: a bootstrap over studies.
 
 Every cell (contestant and workload) gets as many studies as it has, drawn from its own with replacement; medians,
-rules and scores are computed anew.  With five studies a cell the intervals are indicative: a median of five
-cannot say more.
+rules and scores are computed anew.  Where contestants have common draws, the same studies are drawn for all, so that
+luck which they share does not count as uncertainty of their order.  With five studies a cell the intervals are
+indicative: a median of five cannot say more.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def resampled_medians(table: StudyTimes, resamples: int, seed: int) -> np.ndarra
     medians = np.full((resamples, len(table.contestants), len(table.columns)), math.inf)
     for i, contestant in enumerate(table.contestants):
         for j, workload in enumerate(table.columns):
-            times = np.array(list(table.cell(contestant, workload).values()))
+            times = np.array([time for _, time in sorted(table.cell(contestant, workload).items())])
+            if table.common_draws:
+                generator = np.random.default_rng([seed, j])
             if len(times):
                 medians[:, i, j] = np.median(times[generator.integers(0, len(times), (resamples, len(times)))], axis=1)
     return medians

@@ -1,0 +1,53 @@
+"""Which trials a race has: common draws for all, own ones for a second name."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from fallline.race.contestants import named
+from fallline.race.estimate import estimate
+from fallline.race.plan import Entry, Rules, Trial, trials
+from fallline.race.results import Calibrated, Results
+from fallline.workloads import load
+from tests.race import write_workload
+
+RULES = Rules(trials=5, studies=6)
+
+
+def planned(*names: str) -> dict[str, list[Trial]]:
+    made = trials([Entry("rosenbrock", load("rosenbrock"))], [named(name) for name in names], RULES)
+    return {name.partition("=")[0]: [t for t in made if t.contestant == name.partition("=")[0]] for name in names}
+
+
+def test_trials_of_a_study_have_the_same_seeds_and_with_the_same_space_the_same_points() -> None:
+    found = planned("adamw", "nadamw", "lion")
+    seeds = {name: [t.seed for t in made] for name, made in found.items()}
+    assert seeds["adamw"] == seeds["nadamw"] == seeds["lion"] and len(set(seeds["adamw"])) == 30
+    points = {name: [t.point for t in made] for name, made in found.items()}
+    assert points["adamw"] == points["nadamw"] != points["lion"]
+
+
+def test_a_second_name_has_seeds_and_points_of_its_own() -> None:
+    found = planned("adamw", "twin=adamw", "other=adamw")
+    for a, b in (("adamw", "twin"), ("adamw", "other"), ("twin", "other")):
+        assert not {t.seed for t in found[a]} & {t.seed for t in found[b]}
+        assert not {t.point["lr"] for t in found[a]} & {t.point["lr"] for t in found[b]}
+
+
+def test_nobodys_trials_depend_on_who_else_races() -> None:
+    assert planned("adamw")["adamw"] == planned("lion", "adamw", "twin=adamw")["adamw"]
+
+
+def test_a_plan_takes_step_times_from_the_results_file(tmp_path: Path) -> None:
+    spec = str(write_workload(tmp_path))
+    entry, path = Entry(spec, load(spec)), tmp_path / "r.sqlite"
+    with Results(path) as results:
+        results.begin([entry], [named("adamw")], RULES)
+        results.set_calibration("tiny", {"adamw": Calibrated(60.0, 59.0, 61.0, 0.0, 1, 1, 2**30)}, {}, {})
+    found = estimate([entry], [named("adamw"), named("lion")], RULES, 2, path)
+    assert found.by_workload["tiny"].step_seconds["adamw"] == 60.0
+    assert 0.0 < found.by_workload["tiny"].step_seconds["lion"] < 60.0
+    # 30 trials of at most 120 minutes each; lion's take next to nothing.
+    assert math.isclose(found.training_hours, 60.0, rel_tol=0.1)
+    assert found.memory_gib >= 2.0
