@@ -15,38 +15,71 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import race_task
+from fallline.race.results import Results
+from fallline.race.summary import STEPS, summarize
 
 TASK = str(Path(race_task.__file__).resolve())
-RACE = ["-o", "adamw,schedule_free_adamw,lion", "--trials", "2", "--studies", "8", "--clock", "steps", "--jobs", "2"]
+RACE = ("-o", "adamw,schedule_free_adamw,lion", "--trials", "2", "--studies", "8")
 
 
-def start(results: Path, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "fallline", "race", TASK, *RACE, *more, "-q", "--results", str(results)]
+def start(task: str, results: Path, *arguments: str) -> subprocess.Popen[str]:
+    settings = ("--clock", "steps", "--jobs", "2", "-q", "--results", str(results))
+    command = [sys.executable, "-m", "fallline", "race", task, *arguments, *settings]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def finish(results: Path, *more: str) -> str:
+def finish(task: str, results: Path, *arguments: str) -> str:
     """What a race prints that runs to its end."""
-    process = start(results, *more)
+    process = start(task, results, *arguments)
     out, error = process.communicate()
     if process.returncode:
         raise RuntimeError(error)
     return out
 
 
-def stored(results: Path) -> dict[str, list[Any]]:
-    """What must not depend on interruptions: everything but seconds and attempts."""
-    database = sqlite3.connect(results)
-    columns = "contestant, study, number, seed, point, status, steps, steps_to_target"
-    trials = database.execute(f"select {columns} from trial order by id").fetchall()
-    values = database.execute("select trial, step, value, loss from evaluation order by trial, step").fetchall()
-    best = database.execute(
-        "select contestant, study, min(steps_to_target) from trial group by contestant, study order by 1, 2"
-    ).fetchall()
-    doubled = database.execute("select count(*) from evaluation group by trial, step having count(*) > 1").fetchall()
-    remarks = database.execute("select note from trial where note like '%not deterministic%'").fetchall()
-    database.close()
-    return {"trials": trials, "evaluations": values, "best": best, "doubled": doubled, "remarks": remarks}
+def interrupt(task: str, results: Path, *arguments: str, after: Sequence[float]) -> int:
+    """Starts the race again and again, and kills it after so many evaluations; returns how often it came to that."""
+    done = 0
+    for count in after:
+        process = start(task, results, *arguments)
+        while evaluations(results) < count and process.poll() is None:
+            time.sleep(0.005)
+        # Between two evaluations too.
+        time.sleep(0.05 * (count % 1))
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            done += 1
+        process.communicate()
+    return done
+
+
+def stored(results: Path, *, early_stop: bool) -> dict[str, Any]:
+    """What must not depend on interruptions: everything but seconds and attempts.
+
+    Which trials are ended early, and where, does depend on what ran beside them.  What does not: which trials there
+    are, every study's time to target as it counts, and what an evaluation of a trial at a step gave.
+    """
+    with Results(results, writable=False) as opened:
+        rows, summary = opened.rows(), summarize(opened)
+        curves = {row.id: opened.evaluations(row.id) for row in rows}
+    ends = [] if early_stop else [(row.status, row.steps, row.steps_to_target) for row in rows]
+    return {
+        "trials": [(row.contestant, row.study, row.number, row.seed, row.point) for row in rows],
+        "ends": ends,
+        "times": {clock: table.cells for clock, table in summary.times.items() if clock == STEPS},
+        "values": {(trial, step): value for trial, curve in curves.items() for step, value, _ in curve},
+        "remarks": [row.note for row in rows if "not deterministic" in (row.note or "")],
+    }
+
+
+def differences(whole: Path, other: Path, *, early_stop: bool) -> list[str]:
+    """In what a race that was interrupted differs from the whole one; nothing, if all is well."""
+    first, second = (stored(path, early_stop=early_stop) for path in (whole, other))
+    if early_stop:
+        common = first["values"].keys() & second["values"].keys()
+        for found in (first, second):
+            found["values"] = {key: found["values"][key] for key in common}
+    return [name for name in first if first[name] != second[name]]
 
 
 def leaderboard(out: str) -> list[str]:
@@ -57,34 +90,24 @@ def leaderboard(out: str) -> list[str]:
 
 def kills(count: int = 20, *, early_stop: bool = False) -> dict[str, Any]:
     """At random moments: after so many evaluations of the race, and some milliseconds more."""
-    more = () if early_stop else ("--no-early-stop",)
+    race = (*RACE, "--early-stop" if early_stop else "--no-early-stop")
     moments = random.Random(int(early_stop))
     with tempfile.TemporaryDirectory() as folder:
         whole, killed = Path(folder) / "whole.sqlite", Path(folder) / "killed.sqlite"
-        out = finish(whole, *more)
-        total, done = _evaluations(whole), 0
-        for share in sorted(moments.uniform(0.0, 0.9) for _ in range(count)):
-            process = start(killed, *more)
-            while _evaluations(killed) < share * total and process.poll() is None:
-                time.sleep(0.005)
-            time.sleep(moments.uniform(0.0, 0.05))
-            if process.poll() is None:
-                os.kill(process.pid, signal.SIGKILL)
-                done += 1
-            process.communicate()
-        again = finish(killed, *more)
-        # With early ends the order of events decides how far a trial goes that can no longer count.
-        keys = ["best", "doubled", "remarks"] if early_stop else list(stored(whole))
-        before, after = stored(whole), stored(killed)
-        same = [key for key in keys if before[key] == after[key]]
+        out = finish(TASK, whole, *race)
+        total = evaluations(whole)
+        done = interrupt(TASK, killed, *race, after=sorted(moments.uniform(0.0, 0.9 * total) for _ in range(count)))
+        again = finish(TASK, killed, *race)
+        differing = differences(whole, killed, early_stop=early_stop)
         board = leaderboard(out) == leaderboard(again)
+        kept = stored(killed, early_stop=early_stop)
         return {
             "killed": done,
-            "trials": len(after["trials"]),
-            "evaluations": len(after["evaluations"]),
-            "same": same,
+            "trials": len(kept["trials"]),
+            "evaluations": len(kept["values"]),
+            "differs": differing,
             "leaderboard the same": board,
-            "ok": same == keys and board and done == count and len(before["trials"]) == len(after["trials"]),
+            "ok": not differing and board and done == count,
         }
 
 
@@ -95,17 +118,18 @@ def ray_kills(count: int = 6) -> dict[str, Any]:
     moments = random.Random(2)
     with tempfile.TemporaryDirectory() as folder:
         local, on_ray = Path(folder) / "local.sqlite", Path(folder) / "ray.sqlite"
-        out = finish(local, "--no-early-stop")
-        process = start(on_ray, "--no-early-stop", "--engine", "ray")
+        race = (*RACE, "--no-early-stop")
+        out = finish(TASK, local, *race)
+        process = start(TASK, on_ray, *race, "--engine", "ray")
         done = 0
         while process.poll() is None:
             actors = _actors(psutil.Process(process.pid))
-            if done < count and actors and _evaluations(on_ray) > 150 * done:
+            if done < count and actors and evaluations(on_ray) > 150 * done:
                 os.kill(moments.choice(actors), signal.SIGKILL)
                 done += 1
             time.sleep(0.05)
         again, error = process.communicate()
-        same = stored(local) == stored(on_ray) and leaderboard(out) == leaderboard(again)
+        same = not differences(local, on_ray, early_stop=False) and leaderboard(out) == leaderboard(again)
         database = sqlite3.connect(on_ray)
         (attempts,) = database.execute("select sum(attempts - 1) from trial").fetchone()
         database.close()
@@ -125,7 +149,8 @@ def _actors(race: Any) -> Sequence[int]:
     return found
 
 
-def _evaluations(results: Path) -> int:
+def evaluations(results: Path) -> int:
+    """How many are stored, also while a race writes them."""
     if not results.exists():
         return 0
     database = sqlite3.connect(results, timeout=30)

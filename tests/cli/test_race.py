@@ -91,6 +91,7 @@ def test_contestants_are_listed_with_those_that_are_missing(fallline: Command) -
     [
         (["no_such_workload"], "no_such_workload"),
         (["/no/such/file.py"], "there is no such file"),
+        (["FILE", "-o", "=adamw"], "before the sign = stands a label"),
         (["FILE", "-o", "adamx"], "did you mean"),
         (["FILE", "-o", "algoperf_shampoo"], "not there yet"),
         (["FILE", "-o", "adamw", "-o", "adamw"], "entered twice"),

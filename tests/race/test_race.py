@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
-import sqlite3
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks import race_interruptions as interruptions
 from fallline.race.contestants import Contestant, named
 from fallline.race.engine import LocalEngine
 from fallline.race.plan import Entry, Rules
@@ -119,6 +114,7 @@ FLAKY = """    from pathlib import Path
         ("raise ValueError('my own mistake')", "crashed", "ValueError: my own mistake"),
         ("raise MemoryError('no more')", "out of memory", "MemoryError: no more"),
         ("torch.empty(2**50)", "out of memory", "allocate memory"),
+        ("raise SystemExit(3)", "crashed", "SystemExit: 3"),
     ],
 )
 def test_a_trial_that_raises_is_a_row_and_the_rest_goes_on(
@@ -136,7 +132,8 @@ def test_a_trial_that_raises_is_a_row_and_the_rest_goes_on(
     assert [row.status for row in rows] == [status, *["over budget"] * 3]
     assert rows[0].note is not None and note in rows[0].note.splitlines()[0]
     assert any(note in text for text in summary.notes)
-    assert (status == "crashed") == any("my own mistake" in text for text in notices)
+    assert (status == "crashed") == any(note in text for text in notices)
+    assert not summary.broken, "three of four were trained"
 
 
 def test_who_cannot_take_a_step_has_rows_that_say_so_and_the_others_race(
@@ -232,83 +229,17 @@ def test_a_workload_that_cannot_be_raced_is_an_error_of_the_race(
 
 # ------------------------------------------------------------------ kill -9
 
-COMMAND = [
-    "-o",
-    "adamw,schedule_free_adamw",
-    "--trials",
-    "2",
-    "--studies",
-    "2",
-    "--clock",
-    "steps",
-    "--no-early-stop",
-    "-q",
-]
 
-
-def start(workload: Path, results: Path) -> subprocess.Popen[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "fallline",
-        "race",
-        str(workload),
-        *COMMAND,
-        "--jobs",
-        "2",
-        "--results",
-        str(results),
-    ]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def evaluations(results: Path) -> int:
-    if not results.exists():
-        return 0
-    database = sqlite3.connect(results, timeout=30)
-    try:
-        return int(database.execute("select count(*) from evaluation").fetchone()[0])
-    except sqlite3.OperationalError:
-        return 0  # no tables yet
-    finally:
-        database.close()
-
-
-def stored(results: Path) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    """What must not depend on interruptions: everything but times and attempts."""
-    database = sqlite3.connect(results)
-    trials = database.execute(
-        "select contestant, study, number, seed, point, status, steps, steps_to_target from trial order by id"
-    ).fetchall()
-    values = database.execute("select trial, step, value, loss from evaluation order by trial, step").fetchall()
-    database.close()
-    return trials, values
-
-
-def without_clock(text: str) -> list[str]:
-    """The printed leaderboard without the column of the wall clock, and the verdict."""
-    lines = [line.split() for line in text.splitlines() if line[:1].isdigit()]
-    return [" ".join(line[:3] + line[5:]) for line in lines] + text.splitlines()[-1:]
-
-
-def test_killed_races_end_as_the_uninterrupted_one(tmp_path: Path) -> None:
-    workload = write_workload(tmp_path, max_steps=240, eval_every=4, target=0.5)
-    whole = start(workload, tmp_path / "whole.sqlite")
-    out, error = whole.communicate(timeout=300)
-    assert whole.returncode == 0, error
-    total = evaluations(tmp_path / "whole.sqlite")
-    results = tmp_path / "killed.sqlite"
-    for share in (0.02, 0.5):
-        process = start(workload, results)
-        while evaluations(results) < share * total and process.poll() is None:
-            time.sleep(0.01)
-        assert process.poll() is None, "it ended before it could be killed"
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
-    last = start(workload, results)
-    resumed, error = last.communicate(timeout=300)
-    assert last.returncode == 0, error
-    trials, values = stored(tmp_path / "whole.sqlite")
-    assert stored(results) == (trials, values)
-    assert any(steps is not None for *_, steps in trials)
-    assert without_clock(resumed) == without_clock(out)
+@pytest.mark.parametrize("early_stop", [False, True])
+def test_killed_races_end_as_the_uninterrupted_one(tmp_path: Path, early_stop: bool) -> None:
+    workload = str(write_workload(tmp_path, max_steps=240, eval_every=4, target=0.5))
+    race = ("-o", "adamw,schedule_free_adamw", "--trials", "2", "--studies", "2")
+    race = (*race, "--early-stop" if early_stop else "--no-early-stop")
+    whole, killed = tmp_path / "whole.sqlite", tmp_path / "killed.sqlite"
+    out = interruptions.finish(workload, whole, *race)
+    total = interruptions.evaluations(whole)
+    assert interruptions.interrupt(workload, killed, *race, after=(0.02 * total, 0.5 * total)) == 2
+    again = interruptions.finish(workload, killed, *race)
+    assert not interruptions.differences(whole, killed, early_stop=early_stop)
+    assert interruptions.leaderboard(again) == interruptions.leaderboard(out)
+    assert any(char.isdigit() for char in interruptions.leaderboard(out)[0].split()[2]), "somebody reached the target"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from fallline.race.clock import StepClock
 from fallline.race.plan import Rules
 from fallline.race.results import Calibrated, Row
-from fallline.race.stopping import OWN_STUDY, PAST_TAU_MAX, EarlyStop
+from fallline.race.stopping import OWN_STUDY, PAST_TAU_MAX, EarlyStop, late_studies, without_late
+from fallline.score.times import StudyTimes
 
 
 def row(
@@ -69,3 +72,21 @@ def test_who_missed_the_workload_sets_no_pace_on_its_variant() -> None:
     reached = row(3, "a", 0, 1, 50, "reached")
     assert EarlyStop([*fast, missed], Rules(), CLOCK).reason(fast[1], 90) is None
     assert EarlyStop([*fast, reached], Rules(), CLOCK).reason(fast[1], 90) == PAST_TAU_MAX
+
+
+def test_whether_a_late_trial_was_ended_or_went_on_makes_no_difference() -> None:
+    def table(late: float) -> StudyTimes:
+        cells = {("a", "mri"): {0: 10.0, 1: 12.0, 2: 14.0}, ("b", "mri"): {0: 30.0, 1: 47.0, 2: late}}
+        return StudyTimes(("a", "b"), ("mri",), {}, cells)
+
+    for time in (49.0, 500.0, math.inf):
+        assert late_studies(table(time), tau_max=4.0) == {("b", "mri", 2)}
+        counted = without_late(table(time), late_studies(table(time), tau_max=4.0))
+        assert counted.cell("b", "mri") == {0: 30.0, 1: 47.0, 2: math.inf}
+        assert counted.cell("a", "mri") == table(time).cell("a", "mri")
+    assert late_studies(table(48.0), tau_max=4.0) == set()
+
+
+def test_on_a_variant_only_those_who_reached_its_workload_set_the_pace() -> None:
+    cells = {("a", "mri"): {0: math.inf}, ("a", "tanh"): {0: 1.0}, ("b", "mri"): {0: 10.0}, ("b", "tanh"): {0: 20.0}}
+    assert late_studies(StudyTimes(("a", "b"), ("mri",), {"tanh": "mri"}, cells), tau_max=4.0) == {("a", "mri", 0)}

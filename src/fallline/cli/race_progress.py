@@ -23,8 +23,10 @@ def progress_of(quiet: bool) -> Iterator[Progress]:
         yield Progress()
         return
     console = Console(stderr=True, highlight=False, markup=False)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Bar(*columns, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True) as bar:
+    done = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    left = (TextColumn("left"), TimeRemainingColumn())
+    # Where there is no terminal a bar would only leave an empty line.
+    with Bar(*done, *left, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("trials", total=None)
 
         def ended(row: Row, status: str) -> None:

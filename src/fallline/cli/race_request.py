@@ -62,6 +62,9 @@ def read_entries(names: list[str], target: float | None, max_steps: int | None, 
             made.append(Entry(spec, load(spec).replace(**changes), changes))
         except ValueError as error:
             raise BadInput(f"{name}: {error}") from None
+    nameless = [entry for entry in made if not entry.name.strip() or not entry.name.isprintable()]
+    if nameless:
+        raise BadInput(f"{nameless[0].spec}: a workload's name is one printable line, got {nameless[0].name!r}")
     doubled = [entry.name for entry in made if sum(other.name == entry.name for other in made) > 1]
     if doubled:
         raise BadInput(f"two workloads are called {doubled[0]!r}; give one of them another name")
@@ -95,7 +98,7 @@ def read_contestants(names: list[str], toml: str | None) -> list[Contestant]:
 
 def default_results(entries: list[Entry]) -> Path:
     name = entries[0].name if len(entries) == 1 else f"{len(entries)}-workloads"
-    return Path(f"race-{name}.sqlite")
+    return Path(f"race-{name.replace('/', '-')}.sqlite")
 
 
 def remove_if_ended(path: Path) -> None:

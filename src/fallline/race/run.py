@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import shutil
@@ -79,6 +80,8 @@ class Race:
                 prepare(entry)
         self._set_targets()
         if not self.entries:
+            with contextlib.suppress(OSError):  # there are checkpoints of an earlier run
+                self.results.checkpoints.rmdir()
             raise RaceError("; ".join(row["problem"] for row in self.results.workloads().values() if row["problem"]))
         self.results.add_trials(trials(list(self.entries.values()), list(self.contestants.values()), self.rules))
         self._run_trials(RACE)

@@ -4,19 +4,25 @@
 2. It is past τ_max times the fastest contestant, all of whose studies have ended: it counts as a miss.
 
 Never because "the median is decided": intervals need the rest.  Never with an equal budget.
+
+How far such a trial came depends on what ran beside it and on interruptions.  The leaderboard does not: a study's
+time is that of its fastest trial, which never ends early, and one past τ_max times the fastest contestant counts as
+missed even where its trial went on and reached the target (:func:`late_studies`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 
 from fallline.race.clock import StepClock
-from fallline.race.plan import BUDGET, RACE, Rules
+from fallline.race.plan import RACE, Rules
 from fallline.race.results import Row
+from fallline.score.times import StudyTimes
 from fallline.workloads import HELD_OUT
 
 OWN_STUDY = "its study has a faster trial"
@@ -52,7 +58,7 @@ class EarlyStop:
 
     def reason(self, row: Row, step: int) -> str | None:
         """Why a trial that has done so many steps, and not reached its target, may end; None if it may not."""
-        if not self._rules.early_stop or self._rules.ruleset == BUDGET or row.kind != RACE:
+        if not self._rules.ends_early or row.kind != RACE:
             return None
         if step >= self._best.get((row.workload, row.contestant, row.study), math.inf):
             return OWN_STUDY
@@ -78,3 +84,31 @@ class EarlyStop:
             for study in studies
         ]
         return float(np.median(times))
+
+
+def late_studies(table: StudyTimes, tau_max: float) -> set[tuple[str, str, int]]:
+    """(contestant, workload, study) of the times past τ_max times the fastest contestant's median.
+
+    That contestant's is the smallest of all medians, so whatever was ended early for being late is among them.
+    """
+    medians = dict(zip(table.contestants, table.medians(), strict=True))
+    found = set()
+    for column, workload in enumerate(table.columns):
+        base = table.workloads.index(table.variants[workload]) if workload in table.variants else column
+        paces = [row[column] for row in medians.values() if math.isfinite(row[base])]
+        limit = tau_max * min(paces, default=math.inf)
+        for contestant in table.contestants:
+            cell = table.cell(contestant, workload)
+            found |= {(contestant, workload, study) for study, time in cell.items() if time > limit}
+    return found
+
+
+def without_late(table: StudyTimes, late: Set[tuple[str, str, int]]) -> StudyTimes:
+    """The table with misses in their place."""
+    cells = {
+        (contestant, workload): {
+            study: math.inf if (contestant, workload, study) in late else time for study, time in cell.items()
+        }
+        for (contestant, workload), cell in table.cells.items()
+    }
+    return dataclasses.replace(table, cells=cells)

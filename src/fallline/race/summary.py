@@ -16,8 +16,8 @@ from fallline.measure.stats import ALPHA, holm
 from fallline.race.clock import StepClock
 from fallline.race.plan import BUDGET, STEPS_CLOCK, Rules
 from fallline.race.results import Calibrated, Results, Row
-from fallline.race.stopping import PAST_TAU_MAX
-from fallline.race.training import CENSORED
+from fallline.race.stopping import PAST_TAU_MAX, late_studies, without_late
+from fallline.race.training import CENSORED, CRASHED, FAILED, OUT_OF_MEMORY
 from fallline.score.leaderboard import Leaderboard, leaderboard, without_infinity
 from fallline.score.separation import fewest_studies
 from fallline.score.times import StudyTimes
@@ -126,7 +126,15 @@ class Summary:
         return f"Warning: the order depends on the clock; {'; '.join(parts)}."
 
     @property
+    def broken(self) -> bool:
+        """Whether no trial at all trained to an end of its own."""
+        ends = {status for counts in self.statuses.values() for status in counts}
+        return bool(ends) and ends <= {CRASHED, FAILED, OUT_OF_MEMORY}
+
+    @property
     def verdict(self) -> str:
+        if self.broken:
+            return f"No trial could be trained to its end; {self.notes[0]}."
         if self.unfinished:
             return f"The race has not ended: {self.unfinished} trials are to run; the same command goes on."
         never = [row.contestant for row in self.board.rows if row.reached == 0]
@@ -182,6 +190,9 @@ def summarize(results: Results) -> Summary:
     if rules.clock == STEPS_CLOCK or not calibration:
         del forms[SECONDS]
     times = {name: study_times(rows, time_of, workloads, contestants) for name, time_of in forms.items()}
+    if rules.ends_early:
+        late = late_studies(times[SECONDS if SECONDS in times else STEPS], rules.tau_max)
+        times = {name: without_late(table, late) for name, table in times.items()}
     boards = {clock: leaderboard(table, tau_max=rules.tau_max) for clock, table in times.items()}
     statuses: dict[str, Counter[str]] = {name: Counter() for name in contestants}
     for row in rows:
@@ -220,7 +231,8 @@ def study_times(
         time = time_of(row)
         cell[row.study] = min(math.inf if time is None else time, cell.get(row.study, math.inf))
     variants = {name: HELD_OUT[name] for name in workloads if HELD_OUT.get(name) in workloads}
-    return StudyTimes(tuple(contestants), tuple(n for n in workloads if n not in variants), variants, cells)
+    scored = tuple(name for name in workloads if name not in variants)
+    return StudyTimes(tuple(contestants), scored, variants, cells, common_draws=True)
 
 
 def _quality(
