@@ -6,22 +6,22 @@ fails if the page is not current.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import math
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from page_writing import write_or_check
 
 from fallline.race.clock import StepClock
 from fallline.race.plan import Rules
 from fallline.race.presets import PRESETS
 from fallline.race.results import Calibrated
+from fallline.race.stopping import late_studies, without_late
 from fallline.score.algoperf import PUBLISHED
 from fallline.score.leaderboard import Leaderboard, leaderboard
 from fallline.score.times import StudyTimes
@@ -71,7 +71,8 @@ def times(trials: Sequence[Mapping[str, str]], clock: StepClock) -> StudyTimes:
         cell = cells.setdefault((contestant, workload), {})
         cell[int(study)] = min(clock.seconds(workload, contestant, steps), cell.get(int(study), math.inf))
     workloads = tuple(dict.fromkeys(t["workload"] for t in trials))
-    return StudyTimes(tuple(dict.fromkeys(t["contestant"] for t in trials)), workloads, {}, cells)
+    contestants = tuple(dict.fromkeys(t["contestant"] for t in trials))
+    return StudyTimes(contestants, workloads, {}, cells, common_draws=True)
 
 
 def calibrated() -> dict[tuple[str, str], Calibrated]:
@@ -103,7 +104,7 @@ def page() -> str:
     trials = [trial for trial in rows("trials") if trial["kind"] == "race"]
     every = {row["name"]: json.loads(row["facts"])["eval_every"] for row in rows("workloads")}
     table = times(trials, StepClock(Rules(), calibrated(), every))
-    board = leaderboard(table)
+    board = leaderboard(without_late(table, late_studies(table, Rules.tau_max)))
     missing = ", ".join(preset.title for preset in PRESETS.values() if preset.missing)
     return "\n".join(
         [
@@ -188,13 +189,5 @@ def markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *body))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is not current")
-    if parser.parse_args().check:
-        sys.exit(0 if PAGE.read_text(encoding="utf-8") == page() else f"{PAGE} is not current; run `make leaderboard`")
-    PAGE.write_text(page(), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_or_check(PAGE, page, __doc__, "make leaderboard")
