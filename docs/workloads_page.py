@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from page_writing import write_or_check
 
 from fallline.workloads import ALGOPERF, BUILT_IN, HELD_OUT, Workload, load
 from fallline.workloads.targets import records
@@ -198,13 +198,5 @@ def settings() -> str:
     return table(body, head)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is not current")
-    if parser.parse_args().check:
-        sys.exit(0 if PAGE.read_text(encoding="utf-8") == page() else f"{PAGE} is not current; run `make docs`")
-    PAGE.write_text(page(), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_or_check(PAGE, page, __doc__, "make docs")
