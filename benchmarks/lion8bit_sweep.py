@@ -3,11 +3,13 @@
 3,000 steps on ``chars`` at constant rates, three seeds each.  A run is called unstable if its weights are no longer
 finite, or if its validation loss rises by more than 5 % above the lowest before, which noise alone does not do here.
 Two controls: the same in 32 bits, which says whether bits are to blame, and a rate a hundred times too high, which
-says whether instability would be seen.  Goes on where it was stopped; about 25 minutes of one processor.
+says whether instability would be seen.  Goes on where it was stopped; about 25 minutes of one processor.  ``--show``
+runs nothing, and counts the runs that have ended.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import statistics
 from collections.abc import Sequence
@@ -55,26 +57,29 @@ def largest_rise(values: Sequence[float | None]) -> float:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.lion8bit_sweep", description=__doc__)
+    parser.add_argument("--show", action="store_true", help="run nothing")
     changes = {"max_steps": STEPS, "eval_every": EVERY, "target": UNREACHABLE}
-    entry = Entry("chars", load("chars").replace(**changes), changes)
-    rules = Rules(ruleset=SELF, self_factor=1.0, studies=SEEDS, clock=STEPS_CLOCK)
     path = ROOT / "build" / "lion8bit_sweep.sqlite"
     path.parent.mkdir(exist_ok=True)
-    found: dict[str, Any] = {}
-    with Results(path) as results:
-        engine = LocalEngine(1)
-        try:
-            Race([entry], contestants(), rules, results, engine).run()
-        finally:
-            engine.close()
+    show = parser.parse_args().show
+    with Results(path, writable=not show) as results:
+        if not show:
+            entry = Entry("chars", load("chars").replace(**changes), changes)
+            rules = Rules(ruleset=SELF, self_factor=1.0, studies=SEEDS, clock=STEPS_CLOCK)
+            engine = LocalEngine(1)
+            try:
+                Race([entry], contestants(), rules, results, engine).run()
+            finally:
+                engine.close()
+        found = {}
         for contestant in contestants():
-            rows = [row for row in results.rows() if row.contestant == contestant.name]
+            rows = [row for row in results.rows() if row.contestant == contestant.name and row.status is not None]
             found[contestant.name] = _found(rows, [results.evaluations(row.id) for row in rows])
     save(RESULTS / "lion8bit_sweep.json", {"runs": found, "machine": machine.describe()})
     for name, row in found.items():
-        print(
-            f"{name}: {row['unstable']} of {row['seeds']} unstable, largest rise {row['largest rise']:.1%}", flush=True
-        )
+        rise, last = row["largest rise"], row["final cross-entropy"]
+        print(f"{name}: {row['unstable']} of {row['seeds']} unstable, largest rise {rise:.1%}, at the end {last:.3f}")
 
 
 def _found(rows: Sequence[Row], curves: Sequence[list[tuple[int, float | None, float]]]) -> dict[str, Any]:
