@@ -108,6 +108,6 @@ def _machine(where: Mapping[str, Any]) -> list[str]:
         f"- {where['cpu']}, {where['cores']} cores, {where['threads']} threads, {caches}, "
         f"{where['memory_gib']:.0f} GiB, kernels for {where['instruction_set']}",
         f"- {versions}",
-        f"- commit {where['commit']}",
+        f"- commit {where['commit']}; the sources of the kernels are {where['measured']}",
         f"- load average at the start {load:.2f}" if load is not None else "- load unknown",
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ from fallline.measure import machine
 from fallline.measure.stats import Estimate
 
 PEERS = ("bitsandbytes", "torchao", "deepspeed")
+KERNEL_SOURCES = ("rules", "optimizers", "formats", "lower", "native")
 
 
 @dataclasses.dataclass
@@ -45,11 +47,11 @@ def new_run(settings: Settings) -> Run:
 
 
 def last_run(settings: Settings) -> Run | None:
-    """The newest run of this commit with these settings, without the cases that have to be measured again."""
+    """The newest run of these sources with these settings, without the cases that have to be measured again."""
     now = circumstances(settings)
     for path in sorted(RESULTS.glob(f"{_kind(settings)}-*.json"), reverse=True):
         data = json.loads(path.read_text())
-        if all(data["circumstances"][key] == now[key] for key in ("commit", "seed", "threads")):
+        if all(data["circumstances"].get(key) == now[key] for key in ("measured", "seed", "threads")):
             done = {name: case for name, case in data["cases"].items() if _is_done(case)}
             return Run(path, data["circumstances"], done)
     return None
@@ -70,8 +72,20 @@ def circumstances(settings: Settings) -> dict[str, Any]:
     found["commit"] = _git("rev-parse", "--short=12", "HEAD") or "unknown"
     if _git("status", "--porcelain", "--untracked-files=no"):
         found["commit"] += ", with changes"
+    found["measured"] = _measured()
     found["seed"] = settings.seed
     return found
+
+
+def _measured() -> str:
+    """A digest of what kernels are made from: a run goes on after commits that change nothing of it."""
+    files = (
+        path for folder in KERNEL_SOURCES for path in (ROOT / "src" / "fallline" / folder).rglob("*") if path.is_file()
+    )
+    found = hashlib.sha256()
+    for path in sorted(path for path in files if path.suffix in (".py", ".h", ".cpp")):
+        found.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:12]
 
 
 def _version(package: str) -> str | None:
