@@ -24,6 +24,7 @@ WHERE: dict[str, Any] = {
     "instruction_set": "avx2",
     "versions": {"torch": "2.13.0"},
     "commit": "abc",
+    "measured": "0123456789ab",
     "load_average": None,
 }
 
