@@ -11,11 +11,12 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from fallline.cli.step_progress import Progress
+from fallline.cli.step_progress import Progress, seconds_left
 from fallline.step import adan_tables, claims, memory, memory_table, presets
 from fallline.step.gpt2 import Gpt2
 from fallline.step.plan import arms_of, grid
@@ -288,6 +289,32 @@ def test_progress_bar_shows_the_time_left(monkeypatch: pytest.MonkeyPatch) -> No
             progress.tell(cell, CellRecord(cell, {}, {"rounds": 1, "stopped": "decided"}))
     said = terminal.getvalue()
     assert "1 × 100" in said and "2 × 100; about 0 s left" in said and "2/2" in said
+
+
+def test_long_cells_say_how_far_they_are(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    cells = grid([1, 2, 4], [100], arms_of("adam", ["fused"], {}, "float32"))
+    with Progress(cells, quiet=False) as progress:
+        progress.tell(cells[0], None)
+        for done in (1, 2, 3):
+            now[0] += 50.0
+            progress.tell_round(cells[0], done, 10)
+        now[0] += 350.0
+        progress.tell(cells[0], CellRecord(cells[0], {}, {"rounds": 10, "stopped": "decided"}))
+    lines = capsys.readouterr().err.splitlines()
+    # 50 s a round: 400 s of this cell after the second round, and two cells of 500 s.
+    assert lines == [
+        "[0/3] 1 × 100: round 2 of 10; about 23 min left",
+        "[1/3] 1 × 100: 10 rounds, decided; about 17 min left",
+    ]
+
+
+def test_time_left_grows_with_elements() -> None:
+    small, large = grid([1, 9], [100], arms_of("adam", ["fused"], {}, "float32"))
+    assert seconds_left([], [small]) is None
+    assert seconds_left([(small, 10.0), (large, 90.0)], [small]) == pytest.approx(10 + 80 / 1000 * 100)
+    assert seconds_left([], [small, large], (small, 5.0, 0.25)) == pytest.approx(15 + 20)
 
 
 def test_other_machines_results_are_not_mixed_in(fallline: Command, out: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -129,7 +130,7 @@ def _measure(plan: Plan, results: Results, limits: Limits, fresh: bool, quiet: b
         there = f"{len(done)} of {len(plan.cells)} cells are in {results.store.path}"
         typer.echo(f"{there}; --fresh measures them again", err=True)
     with Progress(left, quiet) as progress:
-        measure_all(plan, results, limits, progress.tell)
+        measure_all(plan, results, dataclasses.replace(limits, told=progress.tell_round), progress.tell)
     if plan.name == "adan-gpt2":
         from fallline.step.memory_table import measure_memory
 

@@ -14,15 +14,19 @@ if TYPE_CHECKING:
     from fallline.step.results import CellRecord
 
 
+SILENCE, STANDSTILL = 60.0, 1.0
+"""Seconds after which a line, or the bar where there is one, says how far a long cell is."""
+
+
 class Progress:
-    """A bar with the time left on a terminal, a line per cell elsewhere; all of it on stderr."""
+    """A bar with the time left on a terminal, lines elsewhere, at least one per cell; all of it on stderr."""
 
     def __init__(self, left: Sequence[Cell], quiet: bool):
         self.left, self.quiet = list(left), quiet
         self.total = len(left)
         self._several = len({cell.threads for cell in left}) > 1
         self.finished: list[tuple[Cell, float]] = []
-        self.started = 0.0
+        self.started = self.spoke = 0.0
         self._bar: Any = None
 
     def __enter__(self) -> Progress:
@@ -32,7 +36,8 @@ class Progress:
             from rich.progress import Progress as Bar
 
             columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+            # It draws between samples only: a thread of its own would draw inside them.
+            self._bar = Bar(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
             self._bar.start()
             self._task = self._bar.add_task("", total=self.total)
         return self
@@ -44,41 +49,68 @@ class Progress:
     def tell(self, cell: Cell, record: CellRecord | None) -> None:
         now = time.perf_counter()
         if record is None:
-            self.started = now
+            self.started = self.spoke = now
             if self._bar is not None:
                 self._bar.update(self._task, description=self._place(cell) + self._time_left(), refresh=True)
             return
         self.finished.append((cell, now - self.started))
         self.left.remove(cell)
         if self._bar is not None:
-            self._bar.advance(self._task)
+            self._bar.update(self._task, advance=1, refresh=True)
         elif not self.quiet:
             done = f"[{self.total - len(self.left)}/{self.total}]"
             typer.echo(f"{done} {self._place(cell)}: {_ending(record)}{self._time_left()}", err=True)
+
+    def tell_round(self, cell: Cell, done: int, most: int) -> None:
+        """How far a cell is, for those that take minutes."""
+        now = time.perf_counter()
+        if self.quiet or now - self.spoke < (SILENCE if self._bar is None else STANDSTILL):
+            return
+        self.spoke = now
+        text = f"{self._place(cell)}: round {done} of {most}{self._time_left((cell, now - self.started, done / most))}"
+        if self._bar is not None:
+            self._bar.update(self._task, description=text, refresh=True)
+        else:
+            typer.echo(f"[{self.total - len(self.left)}/{self.total}] {text}", err=True)
 
     def _place(self, cell: Cell) -> str:
         threads = f", {cell.threads} thread{'s' if cell.threads > 1 else ''}" if self._several else ""
         return cell.label + threads + (", flushed" if cell.flush else "")
 
-    def _time_left(self) -> str:
-        left = seconds_left(self.finished, self.left)
+    def _time_left(self, current: tuple[Cell, float, float] | None = None) -> str:
+        left = seconds_left(self.finished, self.left, current)
         if left is None or not self.left:
             return ""
+        if left > 2 * 3600:
+            return f"; about {left / 3600:.1f} h left"
         return f"; about {left / 60:.0f} min left" if left > 90 else f"; about {left:.0f} s left"
 
 
 def _ending(record: CellRecord) -> str:
     if "rounds" in record.facts:
-        return f"{record.facts['rounds']} rounds, {record.facts['stopped']}"
+        rounds = record.facts["rounds"]
+        return f"{rounds} round{'' if rounds == 1 else 's'}, {record.facts['stopped']}"
     return f"not timed: {record.facts['wrong'] or 'no implementation could be had'}"
 
 
-def seconds_left(done: Sequence[tuple[Cell, float]], left: Sequence[Cell]) -> float | None:
-    """From the time that the finished cells took, per element and per cell."""
+def seconds_left(
+    done: Sequence[tuple[Cell, float]], left: Sequence[Cell], current: tuple[Cell, float, float] | None = None
+) -> float | None:
+    """From the time that the finished cells took, per element and per cell.
+
+    ``current`` is a cell among those left, the seconds it has taken, and how much of it is done: it will take as long
+    as its part so far says, and counts as one more finished cell for the others.
+    """
+    rest = list(left)
+    if current is not None:
+        cell, taken, part = current
+        done = [*done, (cell, taken / part)]
+        rest.remove(cell)
     if not done:
         return None
     # Two unknowns, each bounded below by what it would be if it were alone.
     per_cell = min(seconds for _, seconds in done)
-    rest = sum(max(0.0, seconds - per_cell) for _, seconds in done)
-    per_element = rest / max(1, sum(cell.elements for cell, _ in done))
-    return sum(per_cell + per_element * cell.elements for cell in left)
+    above = sum(max(0.0, seconds - per_cell) for _, seconds in done)
+    per_element = above / max(1, sum(cell.elements for cell, _ in done))
+    others = sum(per_cell + per_element * cell.elements for cell in rest)
+    return others if current is None else others + taken / part - taken

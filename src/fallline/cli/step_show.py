@@ -183,7 +183,7 @@ class Report:
         for table in self.shown:
             table.show(console)
         for result in self.tables:
-            if heatmap.is_grid(result):
+            if heatmap.can_be_drawn(result):
                 heatmap.show(console, result)
         for line in self._lines():
             console.print(line)

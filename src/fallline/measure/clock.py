@@ -57,13 +57,18 @@ class no_garbage_collection:
             gc.enable()
 
 
+def flush_bytes(cache_bytes: int) -> int:
+    """Twice as much as the last level holds."""
+    return 2 * cache_bytes
+
+
 class CacheFlush:
-    """Pushes everything else out of the caches, by going through twice as much memory as the last level holds."""
+    """Pushes everything else out of the caches, by going through more memory than they hold."""
 
     def __init__(self, cache_bytes: int):
         import torch
 
-        self.bytes = 2 * cache_bytes
+        self.bytes = flush_bytes(cache_bytes)
         self._memory = torch.ones(self.bytes // 4, dtype=torch.float32)
 
     def __call__(self) -> None:

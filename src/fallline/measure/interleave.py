@@ -242,7 +242,7 @@ def until_all(rules: Sequence[Rule]) -> Rule:
 
 def for_rounds(count: int) -> Rule:
     """Exactly so many."""
-    return lambda found: f"after {count} rounds, as asked" if _rounds(found) >= count else None
+    return lambda found: "as many as asked for" if _rounds(found) >= count else None
 
 
 def _decided(found: Mapping[str, list[float]], names: Sequence[str], looks: int, family: int) -> str | None:

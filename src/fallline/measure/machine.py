@@ -59,12 +59,42 @@ def available_memory() -> int | None:
         free = int(lines["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
         return None
+    return min([free, *_left_in_groups(Path("/sys/fs/cgroup"), Path("/proc/self/cgroup"))])
+
+
+def _left_in_groups(root: Path, own: Path) -> list[int]:
+    """What the control groups of this process (version 1 or 2, with all above them) leave of their limits."""
     try:
-        folder = Path("/sys/fs/cgroup")
-        left = int((folder / "memory.max").read_text()) - int((folder / "memory.current").read_text())
-        return min(free, left)
+        lines = [line.split(":", 2) for line in own.read_text().splitlines()]
+    except OSError:
+        return []
+    found = []
+    for _, controllers, path in (line for line in lines if len(line) == 3):
+        if controllers == "":
+            base, limit, used = root, "memory.max", "memory.current"
+        elif "memory" in controllers.split(","):
+            base, limit, used = root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+        else:
+            continue
+        inner = base / path.lstrip("/")
+        for folder in (inner, *inner.parents):
+            if folder == base.parent:
+                break
+            try:
+                left = int((folder / limit).read_text()) - int((folder / used).read_text())
+                found.append(left + _given_back(folder))
+            except (OSError, ValueError):
+                continue
+    return found
+
+
+def _given_back(folder: Path) -> int:
+    """Bytes of files in a group's memory that are dropped when the memory is needed."""
+    try:
+        lines = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
     except (OSError, ValueError):
-        return free
+        return 0
+    return int(lines.get("total_inactive_file", lines.get("inactive_file", 0)))
 
 
 def pinning() -> dict[str, Any]:

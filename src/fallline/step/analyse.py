@@ -123,6 +123,11 @@ class TableResult:
     """Labels of cells that the file does not hold."""
 
     @property
+    def is_grid(self) -> bool:
+        """Whether rows are numbers and sizes of tensors, not models."""
+        return all(row.cell.size is not None for row in self.rows)
+
+    @property
     def decided(self) -> list[CellResult]:
         """Rows with something to compare that no gate stopped."""
         return [row for row in self.rows if row.fastest is not None and not row.wrong]

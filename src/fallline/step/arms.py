@@ -79,7 +79,7 @@ def build_arms(
 
 def check_room(cell: Cell, arm: Arm) -> None:
     """Refuses an arm whose temporaries would not fit beside what the cell holds."""
-    free, wanted = machine.available_memory(), cell.held() + cell.temporaries(arm)
+    free, wanted = machine.available_memory(), cell.held() + cell.instruments() + cell.temporaries(arm)
     if free is None:
         return
     there = free + (resident() or 0)

@@ -23,8 +23,8 @@ FAINTEST, STRONGEST_LEAD = 0.25, 8.0
 """How much of its colour a winner without a lead has, and the lead from which on it has all of it."""
 
 
-def is_grid(table: TableResult) -> bool:
-    return len(table.rows) > 1 and all(row.cell.size is not None for row in table.rows)
+def can_be_drawn(table: TableResult) -> bool:
+    return len(table.rows) > 1 and table.is_grid
 
 
 def lead(row: CellResult) -> float:
@@ -82,7 +82,7 @@ def save(tables: Sequence[TableResult], path: Path, data: str) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    maps = [table for table in tables if is_grid(table)]
+    maps = [table for table in tables if can_be_drawn(table)]
     heights = [0.9 + 0.45 * len(_places(table)[1]) for table in maps]
     figure, axes = pyplot.subplots(
         len(maps),

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import gc
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from torch.nn import Parameter
 from fallline.measure import gates, machine
 from fallline.measure.affinity import pinned
 from fallline.measure.bandwidth import MAX_READS, MAX_WRITES, Sweep
-from fallline.measure.clock import CacheFlush
+from fallline.measure.clock import CacheFlush, wait_for
 from fallline.measure.interleave import (
     LOOKS,
     Rule,
@@ -34,10 +34,6 @@ from fallline.step.launches import count_launches
 from fallline.step.plan import PROBE, Arm, Cell, Plan
 from fallline.step.results import ArmRecord, CellRecord, Results
 
-PROBE_CACHES = 4
-"""The probe goes through at most so many times the last-level cache: from twice the cache on more is as fast (45 to
-47 GB/s for 64 to 384 MiB on the machine it was tried on), and takes memory."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
@@ -46,6 +42,8 @@ class Limits:
     seed: int = 0
     sample_seconds: float = 0.002
     """Calls that are shorter are repeated so long, where nothing is flushed and no number of steps is asked for."""
+    told: Callable[[Cell, int, int], None] | None = None
+    """Called after every round with how many are done and how many there will be, as far as that is known."""
 
 
 def measure_all(plan: Plan, results: Results, limits: Limits, tell: Callable[[Cell, CellRecord | None], None]) -> None:
@@ -123,10 +121,11 @@ def _time(
     names = list(optimizers)
     samples = interleave(
         {**{name: optimizer.step for name, optimizer in optimizers.items()}, PROBE: lambda: sweep.run(ahead)},
-        for_rounds(cell.steps) if cell.steps else _until_decided(cell, names, limits.seconds, family),
+        _telling(cell, _rule(cell, names, limits.seconds, family), limits.told),
         seed=limits.seed,
         sample_seconds=0.0 if cell.steps else limits.sample_seconds,
         before=CacheFlush(machine.last_level_cache()) if cell.flush else None,
+        wait=wait_for("cpu"),
         thin=None if cell.steps else _thinning(names, limits.seconds, family),
     )
     arms[PROBE] = ArmRecord(PROBE)
@@ -151,10 +150,25 @@ def _thinning(names: Sequence[str], seconds: float, family: int) -> Thinning:
     return Thinning(names, rounds_between(family), seconds, rounds_between_slowest(family))
 
 
-def _until_decided(cell: Cell, able: Sequence[str], seconds: float, family: int) -> Rule:
-    """Until the fastest implementation of every optimizer is known."""
+def _rule(cell: Cell, able: Sequence[str], seconds: float, family: int) -> Rule:
+    """So many steps as asked for, or until the fastest implementation of every optimizer is known."""
+    if cell.steps:
+        return for_rounds(cell.steps)
     rivals = [[name for name in names if name in able] for names in cell.groups.values()]
     return until_all([until_decided(names, seconds=seconds, family=family) for names in rivals])
+
+
+def _telling(cell: Cell, rule: Rule, told: Callable[[Cell, int, int], None] | None) -> Rule:
+    """The same rule, with somebody told how far it is; every round has a sample of the probe."""
+    if told is None:
+        return rule
+
+    def enough(found: Mapping[str, list[float]]) -> str | None:
+        done = len(found[PROBE])
+        told(cell, done, cell.steps or next((look for look in LOOKS if look >= done), done))
+        return rule(found)
+
+    return enough
 
 
 def _launches(cell: Cell, arm: Arm, optimizer: Any) -> int | None:
@@ -169,11 +183,10 @@ def _launches(cell: Cell, arm: Arm, optimizer: Any) -> int | None:
 
 
 def probe_of(cell: Cell) -> Sweep:
-    """As many streams as the last pass of the arm that has most, over as much memory as the cell, up to a limit."""
+    """As many streams as the last pass of the arm that has most, over about as much memory as the cell."""
     streams = max((passes(arm.optimizer, **dict(arm.options))[-1] for arm in cell.arms), key=lambda one: one.reads)
     reads = min(streams.reads, MAX_READS)
-    most = PROBE_CACHES * machine.last_level_cache()
-    elements = max(1, round(min(cell.working_set(), most) / (4 * reads)))
+    elements = max(1, round(cell.probe_bytes() / (4 * reads)))
     return Sweep(reads, min(streams.writes, reads, MAX_WRITES), elements, cell.threads)
 
 

@@ -18,7 +18,7 @@ SUSPECT = " !"
 
 def times(table: TableResult, exact: bool = False) -> Table:
     """Milliseconds per step and the winner; ``exact`` shows four decimals in the published layout."""
-    grid = _is_grid(table)
+    grid = table.is_grid
     header = ["tensors", "size"] if grid else ["shapes", "M parameters"]
     if exact and grid:
         header = ["Parameters", "Parameter Size"]
@@ -35,15 +35,11 @@ def times(table: TableResult, exact: bool = False) -> Table:
 
 def speeds(table: TableResult) -> Table:
     """GB/s and the fraction of the limit."""
-    grid = _is_grid(table)
+    grid = table.is_grid
     header = ["tensors", "size"] if grid else ["shapes", "M parameters"]
     header += [*table.arms, "limit GB/s"]
     rows = [[*_place(row, grid), *(_speed(row.arms[name]) for name in table.arms), _limit(row)] for row in table.rows]
     return Table(f"{table.title}: GB/s (fraction of the limit)", header, rows, 0 if grid else 1, keys=2)
-
-
-def _is_grid(table: TableResult) -> bool:
-    return all(row.cell.size is not None for row in table.rows)
 
 
 def _place(row: CellResult, grid: bool) -> list[str]:

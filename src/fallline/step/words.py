@@ -53,7 +53,7 @@ def who_wins(table: TableResult) -> str:
 
 
 def region(rows: Sequence[CellResult]) -> str:
-    """Where cells of a grid lie: ``1–4 tensors of 16384–65536 elements``, or their list."""
+    """Where cells of a grid lie: ``1, 2 tensors of 16384, 65536``; of models, their list."""
     if not rows:
         return "nowhere"
     if any(row.cell.size is None for row in rows):

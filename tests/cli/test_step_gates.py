@@ -1,0 +1,142 @@
+"""A bad measurement in the results file is flagged on every way out, and is no result."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fallline.step import adan_tables, arms, claims, memory_table, presets
+from fallline.step.gpt2 import Gpt2
+from tests.cli import Command
+
+GRID = ("step", "--optimizer", "adam", "--impl", "eager,fused", "--threads", "1", "--no-flush", "--steps", "20")
+GRID += ("--tensors", "1", "--sizes", "65536,1048576")
+Samples = dict[tuple[int, str], np.ndarray]
+"""By elements and arm, in seconds."""
+
+
+def believable() -> Samples:
+    """Half the speed of the probe for the fused kernel, a tenth for the loop, 3 % of noise."""
+    draw, found = np.random.default_rng(5), {}
+    for elements in (65536, 1048576):
+        for arm, factor in (("fused", 2.0), ("eager", 10.0), ("probe", 1.0)):
+            found[elements, arm] = factor * elements * 28 / 10e9 * np.exp(draw.normal(0, 0.03, 20))
+    return found
+
+
+def too_fast(samples: Samples) -> None:
+    samples[1048576, "fused"] /= 10
+
+
+def warm_up_left_in(samples: Samples) -> None:
+    samples[1048576, "fused"][:3] *= 4
+
+
+def falls_with_size(samples: Samples) -> None:
+    samples[1048576, "eager"][:] = samples[65536, "eager"] / 2
+
+
+def size_ignored(samples: Samples) -> None:
+    samples[1048576, "eager"][:] = samples[65536, "eager"][::-1]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A results file as a run leaves it."""
+    from fallline.step.plan import Conditions, Plan, arms_of, expand, grid
+    from fallline.step.results import Results
+    from fallline.step.run import Limits, measure_all
+
+    path = tmp_path_factory.mktemp("gates") / "r.sqlite"
+    rows = grid([1], [65536, 1048576], arms_of("adam", ["eager", "fused"], {}, "float32"))
+    plan = Plan("own", tuple(expand(rows, Conditions(threads=(1,), flush=False, steps=20), "adam")))
+    with Results(path) as results:
+        results.begin({})
+        measure_all(plan, results, Limits(), lambda *_: None)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "labels", "said"),
+    [
+        (too_fast, ["1 × 1048576"], "fused: moves "),
+        (warm_up_left_in, ["1 × 1048576"], "fused: its first 3 samples take "),
+        (falls_with_size, ["1 × 1048576"], "eager: takes 0."),
+        (size_ignored, ["1 × 65536", "1 × 1048576"], "is it used?"),
+    ],
+)
+def test_spoilt_samples_are_set_aside(
+    fallline: Command,
+    tmp_path: Path,
+    measured: bytes,
+    spoil: Callable[[Samples], None],
+    labels: list[str],
+    said: str,
+) -> None:
+    path = tmp_path / "r.sqlite"
+    path.write_bytes(measured)
+    for change, flagged in ((None, []), (spoil, labels)):
+        samples = believable()
+        if change is not None:
+            change(samples)
+        _write(path, samples)
+        found = json.loads(fallline(*GRID, "--out", str(path), "--show", "--json").out)
+        (table,) = found["tables"]
+        assert [row["label"] for row in table["rows"] if row["wrong"]] == flagged
+        wins = found["winners"][0]["text"] if found["winners"] else ""
+        assert (f"fused wins {2 - len(flagged)} of" in wins) or len(flagged) > 0
+        assert (f"{len(flagged)} set aside by a gate" in wins) == (0 < len(flagged) < 2)
+    text = fallline(*GRID, "--out", str(path), "--show").out
+    assert said in text and " !" in text and "set aside" in text
+    suspect = fallline(*GRID, "--out", str(path), "--show", "--csv").out
+    assert said.partition(": ")[2] in suspect
+
+
+def _write(path: Path, samples: Samples) -> None:
+    with sqlite3.connect(path) as database:
+        cells = {
+            size: number for number, size in database.execute("select id, cast(substr(label, 5) as int) from cell")
+        }
+        for (elements, arm), seconds in samples.items():
+            for at, value in enumerate(seconds.tolist()):
+                changed = database.execute(
+                    "update sample set seconds = ? where cell = ? and arm = ? and round = ?",
+                    (value, cells[elements], arm, at),
+                )
+                assert changed.rowcount == 1
+
+
+def test_values_that_are_not_numbers_are_not_timed(
+    fallline: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = arms.tensors
+
+    def poisoned(*arguments: object) -> list[torch.nn.Parameter]:
+        params = made(*arguments)  # type: ignore[arg-type]
+        assert params[0].grad is not None
+        params[0].grad[3] = float("nan")
+        return params
+
+    monkeypatch.setattr("fallline.step.run.tensors", poisoned)
+    ended = fallline(*GRID[:-1], "64", "--out", str(tmp_path / "r.sqlite"))
+    assert ended.code == 0
+    assert "not timed: parameter 0 contains NaN or infinity" in ended.err  # the first step carried it on
+    assert "parameter 0 contains NaN or infinity" in ended.out and "Nothing could be timed" in ended.out
+
+
+def test_percentage_that_does_not_follow_from_its_cells(
+    fallline: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (presets, adan_tables, claims, memory_table):
+        monkeypatch.setattr(module, "CONFIGURATIONS", (Gpt2(2, 1, 16, 50, 8),))
+    monkeypatch.setattr(adan_tables, "_percent", lambda *_: "81.6")
+    command = ("step", "--preset", "adan-gpt2", "--out", str(tmp_path / "r.sqlite"), "--threads", "1", "--steps", "3")
+    ended = fallline(*command, "--memory-seconds", "0")
+    assert ended.code == 0, ended.err
+    assert "note: gpt2-2x1x16, Adam: " in ended.out and "%, printed 81.6" in ended.out
