@@ -52,3 +52,11 @@ def test_ray_gives_the_same_results_although_a_worker_is_killed(tmp_path: Path) 
     on_ray, same, attempts = run(RayEngine(1, None), workload, tmp_path / "ray.sqlite")
     assert (on_ray, same) == (local, curves)
     assert attempts == 3, "the lost worker's trial was tried again"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "localhost:port"])
+def test_a_cluster_that_is_not_there_is_told_at_once(address: str) -> None:
+    from fallline.race.ray_engine import RayEngine, RayUnavailable
+
+    with pytest.raises(RayUnavailable, match=f"no cluster at {address}"):
+        RayEngine(1, address)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fallline.race.engine import LOST, Event
+
+LISTENING_SECONDS = 10.0
 
 
 class RayUnavailable(RuntimeError):
@@ -58,6 +61,8 @@ class RayEngine:
         except ImportError:
             raise RayUnavailable("Ray is not installed; pip install 'fallline[ray]'") from None
         self._ray = ray
+        if address:
+            _check_that_somebody_listens(address)
         try:
             self._started = not ray.is_initialized()
             if self._started:
@@ -103,6 +108,17 @@ class RayEngine:
         self._actors.clear()
         if self._started:
             self._ray.shutdown()
+
+
+def _check_that_somebody_listens(address: str) -> None:
+    """Ray itself tries for minutes."""
+    host, separator, port = address.removeprefix("ray://").rpartition(":")
+    if not separator:
+        return  # such as "auto": Ray knows where to look
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=LISTENING_SECONDS).close()
+    except (OSError, ValueError, OverflowError) as error:
+        raise RayUnavailable(f"no cluster at {address}: {error}; `ray start --head` starts one") from None
 
 
 def _first_line(error: Exception) -> str:
