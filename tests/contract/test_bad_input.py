@@ -313,6 +313,15 @@ def test_what_is_set_in_a_group_between_steps_is_read_and_checked(name):
     assert [entry["step"].item() for entry in opt.state.values()] == [3, 3]
 
 
+@pytest.mark.parametrize(("name", "value"), [("clip_norm", -1.0), ("clip_norm", "1"), ("skip_nonfinite", 1)])
+def test_what_is_set_on_the_optimizer_between_steps_is_checked(name, value):
+    opt = fallline.AdamW(parameters((3,)), lr=0.1)
+    run(opt, 1)
+    setattr(opt, name, value)
+    with Unchanged(opt), pytest.raises((TypeError, ValueError), match=f"{name} must be .*, got {value!r}"):
+        run(opt, 1)
+
+
 def test_message_names_the_group_of_a_parameter():
     a, b = parameters((3,), (4,))
     opt = fallline.AdamW([{"params": [a]}, {"params": [b]}], lr=0.1)

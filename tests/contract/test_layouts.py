@@ -292,7 +292,8 @@ def test_low_bit_codes_replaced_by_the_user():
     ],
     ids=["clone", "transposed memory", "gapped", "transposed values", "float64", "bfloat16"],
 )
-def test_data_replaced_between_steps(replacement, lowering):
+@pytest.mark.parametrize("like_autograd", [True, False])
+def test_data_replaced_between_steps(replacement, lowering, like_autograd):
     (p,) = parameters((6, 6))
     options = {} if replacement(p.data).dtype == torch.float64 else LOWERINGS[lowering]
     opt = fallline.AdamW([p], lr=0.1, **options)
@@ -310,8 +311,8 @@ def test_data_replaced_between_steps(replacement, lowering):
     p.grad = None
     for step in (2, 3):
         set_gradients([p], step)
-        # As autograd lays gradients out: like the parameter.
-        p.grad = torch.empty_like(p).copy_(p.grad)
+        if like_autograd:  # which lays gradients out like the parameter
+            p.grad = torch.empty_like(p).copy_(p.grad)
         q.grad = p.grad.double().contiguous()
         opt.step()
         other.step()
@@ -328,6 +329,18 @@ def test_data_replaced_by_another_shape_is_refused():
     p.data = torch.zeros(4, 2)
     p.grad = torch.zeros(4, 2)
     with pytest.raises(ValueError, match=r"exp_avg has shape \(6, 6\).*\(4, 2\)"):
+        opt.step()
+
+
+@pytest.mark.parametrize("name", ["AdamW", "Adafactor"])
+def test_data_turned_to_another_shape_in_place_is_refused(name):
+    (p,) = parameters((6, 5))
+    opt = getattr(fallline, name)([p], lr=0.1)
+    run(opt, 1)
+    p.grad = None
+    p.data = p.data.t() if name == "AdamW" else p.data.view(5, 6)
+    p.grad = torch.zeros(5, 6)
+    with pytest.raises(ValueError, match=r"the state of parameter 0 of group 0: .* has shape \(6, .\); .* should be"):
         opt.step()
 
 

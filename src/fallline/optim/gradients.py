@@ -13,6 +13,7 @@ from fallline.lower.batch import Item, Operand, StepNumbers, real_view
 from fallline.lower.eager import run_eager
 from fallline.lower.native.launch import DENSE
 from fallline.optim.layout import is_distributed
+from fallline.optim.options import check_optimizer_options
 from fallline.optim.plan import Bucket
 from fallline.optimizers.describe import Description
 from fallline.rules.gradients import gradient_norm
@@ -54,6 +55,7 @@ def factor(optimizer: RuleOptimizer, buckets: Sequence[Bucket], sparse: Sequence
     unscale = 1.0 if scale is None else 1.0 / float(scale)
     if optimizer.clip_norm is None and not optimizer.skip_nonfinite:
         return unscale
+    check_optimizer_options({"clip_norm": optimizer.clip_norm, "skip_nonfinite": optimizer.skip_nonfinite})
     norms = [_norm(bucket) for bucket in buckets if any(g is not None for g in bucket.grads)]
     norms += [float(torch.linalg.vector_norm(real_view(g.values()), dtype=torch.float64)) for g in sparse]
     # hypot would hide a NaN beside an infinity; torch's norm does not.

@@ -30,12 +30,7 @@ from fallline.optim.options import (
 from fallline.optim.plan import Bucket, Plan, ScalarWrite
 from fallline.optim.planning import is_current, make_plan
 from fallline.optim.scalars import GroupClasses, Rows
-from fallline.optim.states import (
-    STEP,
-    Watched,
-    WatchedStates,
-    follow,
-)
+from fallline.optim.states import STEP, Watched, WatchedStates, follow
 from fallline.optimizers.describe import Description
 
 _grad_of = attrgetter("grad")
