@@ -8,7 +8,7 @@ NATIVE := $(shell find src/fallline/native -name '*.cpp' -o -name '*.h' 2>/dev/n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-authors lint format docs race race-checks leaderboard targets bench statistics quality peers clean
+.PHONY: help setup test test-authors lint format docs race race-checks leaderboard targets bench bench-compiled statistics quality peers clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -88,8 +88,11 @@ targets: setup ## set every workload's target anew where its runs are not there;
 	        $$name --like $$name:Fashion-MNIST || exit 1; done
 
 # DeepSpeed compiles its kernel at first use and looks for ninja on the path.
-bench: setup peers ## all benchmarks, against the other packages; writes docs/benchmarks.md
+bench: setup peers ## all benchmarks, against the other packages; writes docs/benchmarks.md; an hour
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m benchmarks --build
+
+bench-compiled: setup peers ## goes on with the last run of the benchmarks: peers through torch.compile; up to two hours
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m benchmarks --resume --build --compiled
 
 statistics: setup ## how often the verdicts of `fallline step` are right, with real arms on this machine
 	$(BIN)/python -m benchmarks.step_statistics

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 import traceback
 from collections.abc import Sequence
@@ -22,15 +23,21 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=list(CASES), metavar="NAME", help=", ".join(CASES))
     parser.add_argument("--resume", action="store_true", help="go on with the last run, if it was stopped")
     parser.add_argument("--build", action="store_true", help="also time a build from a clean clone (minutes)")
+    parser.add_argument(
+        "--compiled", action="store_true", help="also time peers through torch.compile (up to two hours)"
+    )
     parser.add_argument("--threads", type=int, default=2, help="threads of every arm (default 2)")
+    parser.add_argument("--seconds", type=float, help="at most so long per comparison (default 60)")
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args(arguments)
 
 
 def main() -> int:
     chosen = parse()
-    options = {"build": chosen.build, "seed": chosen.seed, "threads": chosen.threads}
+    options = {"build": chosen.build, "compiled": chosen.compiled, "seed": chosen.seed, "threads": chosen.threads}
     settings = Settings.for_quick(**options) if chosen.quick else Settings(**options)
+    if chosen.seconds:
+        settings = dataclasses.replace(settings, seconds=chosen.seconds)
     torch.set_num_threads(settings.threads)
     run = (store.last_run(settings) if chosen.resume else None) or store.new_run(settings)
     for name in chosen.only or CASES:
@@ -40,7 +47,7 @@ def main() -> int:
     console = Console(width=None if sys.stdout.isatty() else 180, highlight=False)
     report.show(rows, console, settings.quick)
     console.print(f"Raw samples: {run.path.relative_to(ROOT)}")
-    if not settings.quick and not chosen.only:
+    if not settings.quick and set(CASES) <= set(run.cases):
         page = report.write_page(rows, run)
         console.print(f"Written: {page.relative_to(ROOT)}")
     return int(any(row.note.startswith(FAILED) for row in rows))

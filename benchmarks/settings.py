@@ -15,6 +15,8 @@ class Settings:
     """A run to see that everything works: few rounds, small tensors, no conclusions."""
     build: bool = False
     """Also time a build from a clean clone, which takes minutes."""
+    compiled: bool = False
+    """Also time peers through torch.compile, which takes up to two hours."""
     seed: int = 0
     threads: int = 2
     least_rounds: int = 21

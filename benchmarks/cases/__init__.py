@@ -7,6 +7,7 @@ from collections.abc import Callable
 from benchmarks.cases import (
     bandwidth,
     build,
+    compiled_peers,
     every_rule,
     first_step,
     groups,
@@ -28,6 +29,7 @@ CASES: dict[str, Callable[[Settings], Result]] = {
     "bandwidth": bandwidth.run,
     "every_rule": every_rule.run,
     "rule_peers": rule_peers.run,
+    "compiled_peers": compiled_peers.run,
     "memory": memory.run,
     "first_step": first_step.run,
     "build": build.run,
