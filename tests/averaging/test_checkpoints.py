@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import warnings
 
 import pytest
 import torch
@@ -220,3 +221,21 @@ def test_hooks_of_the_wrapped_optimizers_checkpoint_run():
     average.register_load_state_dict_pre_hook(lambda opt, state: seen.append("loaded"))
     average.load_state_dict(average.state_dict())
     assert seen == ["saved", "loaded"]
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+@pytest.mark.parametrize("name", MAKERS)
+def test_parameter_taken_out_of_its_group_is_not_saved(name, mode):
+    average, other = made(name, "fallline"), made(name, "fallline")
+    run(average, 8)
+    for one in (average, other):
+        one.param_groups[0]["params"].pop(0)
+    getattr(average, mode)()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # eval mode says that it belongs to averaged weights
+        other.load_state_dict(saved(average.state_dict()))
+    set_weights(other, values(own(average)))
+    for one in (average, other):
+        one.train()
+        run(one, range(8, 12))
+    assert_same(averaged(other), averaged(average))

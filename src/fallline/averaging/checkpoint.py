@@ -34,8 +34,9 @@ def save(average: Averaging) -> dict[str, Any]:
         "kind": average.kind,
         "updates": average.updates,
         "settings": {name: getattr(average, name) for name in average.settings},
-        "kept": {numbers[p]: list(tensors) for p, tensors in average._kept().items()},
-        "raw": None if raw is None else {numbers[p]: tensor for p, tensor in raw.items()},
+        # Without parameters that were taken out of their group, as in the wrapped optimizer's part.
+        "kept": {numbers[p]: list(tensors) for p, tensors in average._kept().items() if p in numbers},
+        "raw": None if raw is None else {numbers[p]: tensor for p, tensor in raw.items() if p in numbers},
     }
 
 
