@@ -14,11 +14,9 @@ from fallline.measure import machine
 from fallline.measure.clock import seconds_of
 from fallline.measure.memory import resident
 from fallline.step.implementations import Missing, build, does_not_work, named
-from fallline.step.plan import Arm, Cell
+from fallline.step.plan import PART, Arm, Cell
 from fallline.step.results import ArmRecord
 
-PART = 1 << 25
-"""Elements whose states are made at once."""
 BLOCK = 1 << 20
 """Random numbers drawn at once; larger tensors repeat them, which no kernel notices."""
 Pool = dict[tuple[int, str, torch.dtype], torch.Tensor]
@@ -79,7 +77,7 @@ def build_arms(
 
 def check_room(cell: Cell, arm: Arm) -> None:
     """Refuses an arm whose temporaries would not fit beside what the cell holds."""
-    free, wanted = machine.available_memory(), cell.held() + cell.instruments() + cell.temporaries(arm)
+    free, wanted = machine.available_memory(), cell.needed_by(arm)
     if free is None:
         return
     there = free + (resident() or 0)

@@ -17,6 +17,8 @@ from fallline.step.shapes import Shapes
 from fallline.step.temporaries import step_temporaries
 
 PROBE = "probe"
+PART = 1 << 25
+"""Elements whose states are made at once."""
 PROBE_CACHES = 4
 """The probe goes through at most so many times the last-level cache: from twice the cache on more is as fast (45 to
 47 GB/s for 64 to 384 MiB on the machine it was tried on), and takes memory."""
@@ -117,7 +119,12 @@ class Cell:
 
     def needed(self) -> int:
         """Bytes at the worst moment."""
-        return round(self.held() + self.instruments() + max((self.temporaries(arm) for arm in self.arms), default=0))
+        return max((self.needed_by(arm) for arm in self.arms), default=0)
+
+    def needed_by(self, arm: Arm) -> int:
+        """While its states are made, beside those that all share, or while it is timed, beside the probe."""
+        made_twice = min(self.elements, PART) * arm.bytes(self.dtype).states
+        return round(self.held() + max(made_twice, self.instruments()) + self.temporaries(arm))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,10 +28,10 @@ from fallline.measure.interleave import (
     until_decided,
 )
 from fallline.measure.traffic import passes
-from fallline.step.arms import PART, arms_with_room, build_arms, tensors
+from fallline.step.arms import arms_with_room, build_arms, tensors
 from fallline.step.implementations import build, named
 from fallline.step.launches import count_launches
-from fallline.step.plan import PROBE, Arm, Cell, Plan
+from fallline.step.plan import PART, PROBE, Arm, Cell, Plan
 from fallline.step.results import ArmRecord, CellRecord, Results
 
 
