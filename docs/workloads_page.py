@@ -42,9 +42,9 @@ used. `fallline race chars` races on one of them, `fallline race FILE.py` on one
 WITHIN = """\
 A target is "lower" or "higher" as its metric demands: cross-entropy, error rate, WER, losses and f must fall, SSIM,
 mAP and BLEU must rise. The budget is in training steps, and in seconds of training on one thread of {machine};
-evaluations are not counted. "Baseline" is AdamW at the best setting that the search for targets found, with linear
-warm-up over 5 % and a cosine over the whole budget (where nothing was tried, the setting taken): after how much of it
-one run reached the target.
+evaluations are not counted. "Baseline" is NAdamW, AlgoPerf's baseline, at the best setting that the search for targets
+found for it, with linear warm-up over 5 % and a cosine over the whole budget: after how much of it the middle one of
+three runs reached the target.
 """
 
 TARGETS = """\
