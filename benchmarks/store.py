@@ -18,7 +18,7 @@ from fallline.measure import machine
 from fallline.measure.stats import Estimate
 
 PEERS = ("bitsandbytes", "torchao", "deepspeed")
-KERNEL_SOURCES = ("rules", "optimizers", "formats", "lower", "native")
+KERNEL_SOURCES = ("rules", "optimizers", "lower", "native")
 
 
 @dataclasses.dataclass

@@ -6,7 +6,17 @@ from torch.nn import Parameter
 
 import fallline
 
-from .trajectories import LOWERINGS, assert_near, assert_same, copies, parameters, run, set_gradients, values
+from .trajectories import (
+    LOWERINGS,
+    assert_near,
+    assert_rounded_alike,
+    assert_same,
+    copies,
+    parameters,
+    run,
+    set_gradients,
+    values,
+)
 
 TRANSPOSED = lambda t: t.t().contiguous().t()  # noqa: E731
 
@@ -85,9 +95,11 @@ def test_layout_does_not_change_low_bit_states(layout, state_dtype):
     a, b = (fallline.AdamW(ps, lr=0.1, state_dtype=state_dtype) for ps in (params, plain))
     run(a, 3)
     run(b, 3)
-    assert_same(values(params), values(plain))
-    for key, value in b.state[plain[0]].items():
-        assert_same(a.state[params[0]][key].contiguous(), value)
+    found, expected = ({"p": ps[0].detach(), **opt.state[ps[0]]} for ps, opt in ((params, a), (plain, b)))
+    if state_dtype == "int8":  # whose contiguous tensors have kernels of their own
+        assert_rounded_alike(found, expected, lr=0.1)
+    else:
+        assert_same({key: value.contiguous() for key, value in found.items()}, expected)
 
 
 @pytest.mark.parametrize("lowering", ["eager", "foreach", "native"])

@@ -164,7 +164,7 @@ class BlockFormat:
         size = torch.where(finite if self.kind == "signed" else finite & (x > 0), x.abs(), 0.0)
         scale = size.amax(1).clamp_max_(_LARGEST_SCALE)
         # A subnormal scale would make the factor overflow; times 2^64 is exact for such a block.
-        lift = torch.where(scale < _LEAST_NORMAL, 2.0**64, 1.0)
+        lift = torch.where(scale < _LEAST_NORMAL, 2.0**64, torch.ones_like(scale))
         factor = torch.where(scale > 0, torch.ones_like(scale).div_(scale * lift), 0.0)
         share = (size * lift.unsqueeze(1)).mul_(factor.unsqueeze(1))
         root = ((share.view(torch.int32) >> self._shift) + self._offset).view(torch.float32)
