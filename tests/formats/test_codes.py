@@ -156,3 +156,17 @@ def test_any_floats_change_once_only(form: BlockFormat, values: Floats) -> None:
     again = once(form, y)
     assert torch.allclose(again, y, rtol=0, atol=LEAST, equal_nan=True)
     assert same(once(form, again), again)
+
+
+@each_format
+def test_the_default_dtype_of_torch_changes_nothing(form: BlockFormat) -> None:
+    x = sample(form, 2 * form.block + 3)
+    codes, scale = form.encode(x)
+    torch.set_default_dtype(torch.float64)
+    try:
+        again, its_scale = form.encode(x)
+        decoded = form.decode(again, its_scale, x.shape)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.equal(again, codes) and torch.equal(its_scale, scale)
+    assert decoded.dtype == torch.float32 and torch.equal(decoded, form.decode(codes, scale, x.shape))
