@@ -239,7 +239,7 @@ def tiny_gpt2(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_preset_from_measuring_to_the_page(fallline: Command, out: str, tiny_gpt2: None) -> None:
     """All of adan-gpt2, with 200 steps and every configuration, on models that take no time."""
     command = ("step", "--preset", "adan-gpt2", "--out", out, "--threads", "1")
-    ended = fallline(*command, "--up-to", "2000", "--steps", "200", "--memory-seconds", "0.001")
+    ended = fallline(*command, "--up-to", "2000", "--steps", "200", "--memory-seconds", "0.5")
     assert ended.code == 0, ended.err
     assert "[3/3]" in ended.err and "memory of gpt2-2x1x16 with Adam" in ended.err
     page = fallline(*command, "--up-to", "2000", "--steps", "200", "--show", "--md").out
@@ -269,7 +269,7 @@ def test_a_memory_measurement_that_dies_is_a_note(
 
     monkeypatch.setattr(memory_table, "measured", dies)
     command = ("step", "--preset", "adan-gpt2", "--out", out, "--threads", "1", "--steps", "3")
-    ended = fallline(*command, "--memory-seconds", "0.001")
+    ended = fallline(*command, "--memory-seconds", "0.5")
     assert ended.code == 0, ended.err
     assert "gpt2-2x1x16 with Adam could not be measured: the process ended with -9" in ended.out
 

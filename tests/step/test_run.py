@@ -253,35 +253,36 @@ def test_key_names_what_is_measured_and_nothing_else() -> None:
     assert isinstance(cell, Cell)
 
 
-PEAKS = """
-import dataclasses, json
+PEAK = """
+import dataclasses, json, sys
 from fallline.measure.memory import peak_resident, reset_peak_resident, resident
 from fallline.step.plan import arms_of, grid
 from fallline.step.run import Limits, measure
 
-first, *cells = (
+small, cell = (
     dataclasses.replace(cell, steps=2)
-    for names in (["eager", "fused", "fused-loop", "torch-loop", "torch-fused"], ["foreach", "fused", "torch-foreach"])
-    for cell in grid([1, 24], [1 << 20], arms_of("adam", names, {}, "float32"))
+    for cell in grid([1, 24], [1 << 20], arms_of("adam", sys.argv[1:], {}, "float32"))
 )
-measure(first, Limits(), 1)  # whatever the first use of anything takes
-before, found = resident(), []
-for cell in [cells[0], cells[2], cells[0]]:
-    assert reset_peak_resident()
-    record = measure(cell, Limits(), 1)
-    assert all(len(arm.seconds) == 2 for arm in record.arms.values())
-    states, most = 8 * cell.elements, max(cell.temporaries(arm) for arm in cell.arms)
-    found.append([peak_resident() - before, cell.working_set(), states, cell.instruments(), most, cell.needed()])
-print(json.dumps(found))
+measure(small, Limits(), 1)  # whatever the first use of anything takes
+before = resident()
+assert reset_peak_resident()
+record = measure(cell, Limits(), 1)
+assert all(len(arm.seconds) == 2 for arm in record.arms.values())
+states, most = 8 * cell.elements, max(cell.temporaries(arm) for arm in cell.arms)
+print(json.dumps([peak_resident() - before, cell.working_set(), states, cell.instruments(), most, cell.needed()]))
 """
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are read from /proc")
-def test_many_arms_take_no_more_memory_than_the_cell_and_one_set_of_states() -> None:
-    """What an implementation allocates itself in a step comes on top, and is what was counted beforehand."""
-    done = subprocess.run([sys.executable, "-c", PEAKS], capture_output=True, text=True, check=True)
-    for peak, cell, states, instruments, temporaries, needed in json.loads(done.stdout):
-        assert peak > 0.8 * cell
-        # Where the caches are large the probe is larger than a set of states.
-        assert needed == cell + max(states, instruments) + temporaries
-        assert peak < needed + 32 * 2**20
+@pytest.mark.parametrize(
+    "arms", [("eager", "fused", "fused-loop", "torch-loop", "torch-fused"), ("foreach", "fused", "torch-foreach")]
+)
+def test_many_arms_take_no_more_memory_than_the_cell_and_one_set_of_states(arms: tuple[str, ...]) -> None:
+    """What an implementation allocates itself in a step comes on top, and is what was counted beforehand; a tenth
+    more is what malloc loses between tensors of changing sizes."""
+    done = subprocess.run([sys.executable, "-c", PEAK, *arms], capture_output=True, text=True, check=True)
+    peak, cell, states, instruments, temporaries, needed = json.loads(done.stdout)
+    assert peak > 0.8 * cell
+    # Where the caches are large the probe is larger than a set of states.
+    assert needed == cell + max(states, instruments) + temporaries
+    assert peak < 1.1 * needed + 32 * 2**20
