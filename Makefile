@@ -57,7 +57,7 @@ docs: setup ## write docs/optimizers.md and docs/workloads.md from their own dat
 	$(BIN)/python docs/optimizers_page.py
 	$(BIN)/python docs/workloads_page.py
 
-race: setup ## five optimizers on chars, three seeds: time to target and quality at equal time; about 3 minutes
+race: setup ## five optimizers on chars, three seeds: time to target and quality at equal time; about 4 minutes
 	@mkdir -p build
 	$(BIN)/fallline race --anew --results build/race-chars.sqlite
 
