@@ -43,7 +43,7 @@ def main() -> int:
     for name in chosen.only or CASES:
         if name not in run.cases:
             run.add(name, measured(name, settings))
-    rows = run.rows()
+    rows = run.rows(order=list(CASES))
     console = Console(width=None if sys.stdout.isatty() else 180, highlight=False)
     report.show(rows, console, settings.quick)
     console.print(f"Raw samples: {run.path.relative_to(ROOT)}")

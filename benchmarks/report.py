@@ -50,7 +50,8 @@ Ratios are time of the peer ÷ time of ours. All arms of a case run in one proce
 too, where both store float32), one sample of each per round in random order; a sample repeats short steps
 until it lasts 5 ms. Times are medians, ratios are medians of the ratios within rounds, and intervals are 95 %
 bootstrap intervals of those medians. Rounds go on until half the interval of every ratio is below 1 % of it,
-or the time is over. The first calls and the rounds in which some arm still became faster are left out.
+or the time is over. The first calls and the rounds in which some arm still became faster are left out. A run may be
+resumed while the kernels' sources stay the same, so cases may be hours apart; the arms of a case never are.
 
 "Of the probe" is the part of the machine's bandwidth that a step uses: its bytes per second over those of a
 hand-written sweep with as many streams over as many elements, which is one more arm of the same rounds.

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import time
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,10 @@ class Run:
         self.cases[name] = {"rows": [dataclasses.asdict(row) for row in result.rows], "raw": dict(result.raw)}
         save(self.path, {"circumstances": self.circumstances, "cases": self.cases})
 
-    def rows(self) -> list[Row]:
-        return [_row(data) for case in self.cases.values() for data in case["rows"]]
+    def rows(self, order: Sequence[str] = ()) -> list[Row]:
+        """Of all cases, in this order; of a run that was resumed they were measured in another one."""
+        cases = [self.cases[name] for name in order or self.cases if name in self.cases]
+        return [_row(data) for case in cases for data in case["rows"]]
 
 
 def _row(data: dict[str, Any]) -> Row:
