@@ -7,8 +7,8 @@ few dimensions, so what matters less stays at its default.  All run on warm-up a
 without a schedule.
 
 Fixed settings of the default race's five are the best of ten points of their spaces on ``chars``, found by the same
-search for all, ``python -m benchmarks.default_settings``; Adam's relatives share AdamW's, the others' are from a few
-trials by hand.
+search for all, ``python -m benchmarks.default_settings`` (Lion's of a narrower space than it has now); Adam's relatives
+share AdamW's, the others' are from a few trials by hand.
 """
 
 from __future__ import annotations
