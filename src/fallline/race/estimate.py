@@ -116,9 +116,12 @@ def estimate(
 
 
 def _cost(engine: LocalEngine, entry: Entry, contestants: Sequence[Contestant], rules: Rules, known: _Stored) -> Cost:
-    checked = preparing.ask(engine, preparing.check_request(entry, entry.workload.target, rules.seed))
-    if checked["event"] == "end":
-        raise RaceError(f"{entry.name}: cannot be evaluated before its first step: {checked['note']}")
+    evaluation = preparing.check_request(entry, entry.workload.target, rules.seed)
+    # Twice, because the first one may have to make or load its data.
+    for _ in range(2):
+        checked = preparing.ask(engine, evaluation)
+        if checked["event"] == "end":
+            raise RaceError(f"{entry.name}: cannot be evaluated before its first step: {checked['note']}")
     request = preparing.workload_request(entry, entry.workload.target)
     seconds, peak, problems = {}, 0, {}
     for contestant in contestants:
