@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
@@ -80,6 +81,24 @@ def test_groups_hold_those_that_cannot_be_told_apart() -> None:
     assert groups(["a", "c"], [pair("a", "c", 0.001)]) == [("a",), ("c",)]
 
 
+def test_groups_are_all_largest_sets_without_a_separated_pair() -> None:
+    generator = np.random.default_rng(3)
+    names = list("abcdefg")
+    for _ in range(30):
+        apart = {frozenset(two) for two in itertools.combinations(names, 2) if generator.random() < 0.4}
+        pairs = [Pair(*sorted(two), 0.1, 0.001, 0.001, None) for two in apart]
+        alike = [set(s) for size in range(1, 8) for s in itertools.combinations(names, size)]
+        alike = [s for s in alike if not any(two <= s for two in apart)]
+        largest = {frozenset(s) for s in alike if not any(s < other for other in alike)}
+        found = groups(names, pairs)
+        assert {frozenset(group) for group in found} == largest and len(found) == len(largest)
+
+
+def test_groups_of_many_that_are_all_alike_take_no_time() -> None:
+    names = [f"c{i}" for i in range(60)]
+    assert groups(names, []) == [tuple(names)]
+
+
 def test_more_noise_needs_more_studies() -> None:
     quiet = [(np.array([0.50, 0.52, 0.54]), np.array([0.60, 0.62, 0.64]))]
     noisy = [(np.array([0.40, 0.52, 0.64]), np.array([0.50, 0.62, 0.74]))]
@@ -151,3 +170,25 @@ def test_verdicts_name_the_leader_and_what_is_missing() -> None:
     assert "cannot be told apart" in verdict(leaderboard(close))
     assert "Nobody" in verdict(leaderboard(table({"a": [[INF]], "b": [[INF]]})))
     assert "alone" in verdict(leaderboard(table({"a": [[1.0, 2.0]]})))
+
+
+def test_the_verdict_does_not_call_nobody_who_reached_it_once() -> None:
+    once = leaderboard(table({"a": [[INF, INF, INF]], "b": [[INF, 1.0, INF]]}))
+    assert verdict(once) == "Nobody reached a target in time in most studies: there is no leader."
+    assert [row.contestant for row in once.rows] == ["b", "a"]
+    assert verdict(leaderboard(table({"a": [[INF]], "b": [[INF]]}))).startswith("Nobody reached a target in time:")
+
+
+def test_equal_scores_share_the_lead() -> None:
+    same = [[1.0, 1.1, 0.9, 1.2, 1.3, 0.8]]
+    both = verdict(leaderboard(table({"a": same, "b": same})))
+    assert both.startswith("a and b lead with equal scores (6 studies, α = 2 %); no number of studies")
+    three = verdict(leaderboard(table({"a": same, "b": same, "c": [[t + 0.01 for t in same[0]]]})))
+    assert three.startswith("a and b lead with equal scores, and cannot be told apart from c (")
+
+
+def test_an_absurd_number_of_studies_is_not_given_as_if_it_were_known() -> None:
+    generator = np.random.default_rng(5)
+    times = generator.normal(10.0, 1.0, 6).tolist()
+    close = verdict(leaderboard(table({"a": [times], "b": [[t + 1e-4 for t in times]]})))
+    assert "more than 1,000 more studies each" in close

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from fallline.score.uncertainty import RESAMPLES, bootstrap
 
 TAU_MAX_AXIS = tuple(np.round(np.arange(1.5, 4.0001, 0.05), 2).tolist())
 """Where the score is given as a function of τ_max."""
+MANY_STUDIES = 1000
+"""More than anybody runs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +60,8 @@ class Leaderboard:
     compat: bool
     by_tau_max: Mapping[str, tuple[float, ...]]
     """Contestant → scores at TAU_MAX_AXIS."""
+    never_reached: bool
+    """Whether no study of anybody reached any target."""
 
     def pair(self, a: str, b: str) -> Pair:
         return next(p for p in self.pairs if {p.first, p.second} == {a, b})
@@ -100,8 +104,12 @@ def leaderboard(
     ratio = profiles.ratios(times)
     scores = dict(zip(table.contestants, integral(ratio, tau_max).tolist(), strict=True))
     samples = bootstrap(table, tau_max=tau_max, resamples=RESAMPLES, seed=seed, compat=compat)
-    # Equal scores are ordered by the speed on what both reached, then by name, never by the order of a folder.
-    ranked = sorted(table.contestants, key=lambda name: (-scores[name], _mean_log(times, table, name), name))
+    # Equal scores are ordered by the speed on what was reached, by how many studies reached a target, then by name,
+    # never by the order of a folder.
+    ranked = sorted(
+        table.contestants,
+        key=lambda name: (-scores[name], _mean_log(times, table, name), -_studies_reached(table, name), name),
+    )
     pairs = compare_all(table, tau_max)
     runs = groups(ranked, pairs)
     faster = _speedups(medians[:, : len(table.workloads)], table, reference, budgets)
@@ -138,6 +146,7 @@ def leaderboard(
             name: tuple(float(integral(ratio[i], tau)) for tau in TAU_MAX_AXIS)
             for i, name in enumerate(table.contestants)
         },
+        never_reached=not any(_studies_reached(table, name) for name in table.contestants),
     )
 
 
@@ -145,6 +154,10 @@ def _mean_log(times: np.ndarray, table: StudyTimes, name: str) -> float:
     own = times[table.contestants.index(name)]
     finite = own[np.isfinite(own)]
     return float(np.log(finite).mean()) if len(finite) else math.inf
+
+
+def _studies_reached(table: StudyTimes, name: str) -> int:
+    return sum(math.isfinite(time) for workload in table.columns for time in table.cell(name, workload).values())
 
 
 def _speedups(
@@ -169,23 +182,36 @@ def _usual(counts: Any) -> int:
 def verdict(board: Leaderboard) -> str:
     """One sentence: who leads, from whom that cannot be told apart, and what it would take."""
     if not board.rows or board.rows[0].score == 0.0:
-        return "Nobody reached a target in time: there is no leader."
-    first = board.rows[0]
+        how_often = "" if board.never_reached else " in most studies"
+        return f"Nobody reached a target in time{how_often}: there is no leader."
+    first, *others = board.rows
     studies = "1 study" if board.studies == 1 else f"{board.studies} studies"
-    if len(board.rows) == 1:
+    if not others:
         return f"{first.contestant} raced alone ({studies}): there is nothing to compare."
     settings = f"{studies}, α = {100 * ALPHA:g} %"
     if len(board.pairs) > 1:
         settings += f", Holm over {len(board.pairs)} pairs"
-    alike = [row.contestant for row in board.rows[1:] if not board.pair(first.contestant, row.contestant).separated]
+    alike = [row for row in others if not board.pair(first.contestant, row.contestant).separated]
     if not alike:
-        others = board.rows[1].contestant if len(board.rows) == 2 else f"all {len(board.rows) - 1} others"
-        return f"{first.contestant} is the fastest: separated from {others} ({settings})."
-    names = alike[0] if len(alike) == 1 else f"{', '.join(alike[:-1])} and {alike[-1]}"
-    if len(alike) == len(board.rows) - 1 > 1:
-        names = "any of the others"
-    sentence = f"{first.contestant} leads, but cannot be told apart from {names} ({settings})"
-    return f"{sentence}; {_more_studies(board, first.contestant, alike[0])}."
+        names = others[0].contestant if len(others) == 1 else f"all {len(others)} others"
+        return f"{first.contestant} is the fastest: separated from {names} ({settings})."
+    level = [row.contestant for row in alike if row.score == first.score]
+    below = [row.contestant for row in alike if row.score != first.score]
+    if level:
+        sentence = f"{listed([first.contestant, *level])} lead with equal scores"
+        sentence += f", and cannot be told apart from {listed(below)}" if below else ""
+    else:
+        names = "any of the others" if len(below) == len(others) > 1 else listed(below)
+        sentence = f"{first.contestant} leads, but cannot be told apart from {names}"
+    return f"{sentence} ({settings}); {_more_studies(board, first.contestant, alike[0].contestant)}."
+
+
+def listed(names: Sequence[str]) -> str:
+    """
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _more_studies(board: Leaderboard, first: str, second: str) -> str:
@@ -201,4 +227,8 @@ def _more_studies(board: Leaderboard, first: str, second: str) -> str:
     if needed <= board.studies:
         return f"a few more studies may separate {first} from {second}: p = {pair.p_holm:.2g} after the correction"
     more = needed - board.studies
-    return f"about {more} more {'study' if more == 1 else 'studies'} each would separate {first} from {second}"
+    if more >= MANY_STUDIES:
+        return f"more than {MANY_STUDIES:,} more studies each would be needed to separate {first} from {second}"
+    # An estimate from a few studies: two digits are more than it knows.
+    about = int(float(f"{more:.2g}"))
+    return f"about {about} more {'study' if about == 1 else 'studies'} each would separate {first} from {second}"

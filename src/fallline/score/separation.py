@@ -182,7 +182,11 @@ def groups(ranked: Sequence[str], pairs: Sequence[Pair]) -> list[tuple[str, ...]
     def extend(inside: set[str], candidates: set[str], excluded: set[str]) -> None:
         if not candidates and not excluded:
             found.append(inside)
-        for name in [n for n in ranked if n in candidates]:
+            return
+        # A set without the pivot has one that is apart from it, so only these begin branches (Bron & Kerbosch 1973):
+        # of thirty that are all alike there is one branch, not a thousand millions.
+        pivot = max((n for n in ranked if n in candidates | excluded), key=lambda n: len(candidates & alike[n]))
+        for name in [n for n in ranked if n in candidates - alike[pivot]]:
             extend({*inside, name}, candidates & alike[name], excluded & alike[name])
             candidates = candidates - {name}
             excluded = excluded | {name}
