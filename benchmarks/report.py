@@ -9,11 +9,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import headline
+from benchmarks.headline import PAGE
 from benchmarks.rows import Row
-from benchmarks.settings import ROOT
 from benchmarks.store import Run
 
-PAGE = ROOT / "docs" / "benchmarks.md"
 BY_HAND = "\n## What was learned"
 """From this heading on the page is written by people, and stays."""
 
@@ -62,11 +62,12 @@ states are those of all storages that the states lie in.
 
 
 def write_page(rows: Sequence[Row], run: Run) -> Path:
-    """Writes the page, and keeps what people have added to the one before."""
+    """Writes the page, keeps what people have added to the one before, and brings the README's rows up to date."""
     before = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     kept = before[before.index(BY_HAND) :] if BY_HAND in before else ""
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(markdown(rows, run.circumstances, run.path) + kept, encoding="utf-8")
+    headline.write()
     return PAGE
 
 

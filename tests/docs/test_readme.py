@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks import headline
 from fallline.cli.findings import SWITCHES
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +46,11 @@ def test_other_commands_are_targets_of_make() -> None:
     named = {words[1] for words in COMMANDS if words and words[0] == "make"}
     named |= set(re.findall(r"`make ([a-z]+)`", README))
     assert {"race", "test"} <= named <= targets
+
+
+def test_measured_rows_are_those_of_the_page() -> None:
+    assert headline.is_current(), "run `python -m benchmarks.headline`"
+    assert headline.block((ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")).count("\n") > 5
 
 
 def test_every_switch_is_on_the_page() -> None:
