@@ -8,7 +8,7 @@ import pytest
 
 import fallline
 from fallline.schedules import WarmupCosine
-from fallline.workloads import WorkloadError, load
+from fallline.workloads import WorkloadError, fashion_mnist, load
 
 SMALLEST = Path(__file__).parents[2] / "examples" / "sine.py"
 
@@ -30,6 +30,15 @@ def broken():
 
 def nothing():
     return 3
+
+def needs(width, depth=2):
+    return workload()
+
+def leaves():
+    raise SystemExit(3)
+
+def misuses():
+    return workload().replace(max_steps=0)
 """
 
 
@@ -122,3 +131,40 @@ def test_a_file_that_does_not_parse(tmp_path: Path) -> None:
         load(str(path))
     assert "raised SyntaxError" in str(raised.value).splitlines()[0]
     assert "loading.py" not in str(raised.value)
+
+
+def test_a_function_with_arguments_is_told_that_it_gets_none(file: Path) -> None:
+    with pytest.raises(WorkloadError) as raised:
+        load(f"{file}:needs")
+    assert "needs(width, depth=2) is called without arguments; give them defaults" in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_file_that_ends_the_process_is_an_error_not_an_end(file: Path, tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError, match=r"leaves\(\) raised SystemExit: 3"):
+        load(f"{file}:leaves")
+    script = tmp_path / "script.py"
+    script.write_text("import sys\nsys.exit()\n")
+    with pytest.raises(WorkloadError, match=r"script\.py raised SystemExit"):
+        load(str(script))
+
+
+def test_what_the_workload_refuses_is_shown_at_the_users_line(file: Path) -> None:
+    with pytest.raises(WorkloadError) as raised:
+        load(f"{file}:misuses")
+    text = str(raised.value)
+    assert "raised ValueError: max_steps must be a whole number >= 1, got 0" in text.splitlines()[0]
+    assert "replace(max_steps=0)" in text and "workload.py" not in text
+
+
+def test_damaged_real_data_is_one_line_with_two_ways_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FALLLINE_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("FALLLINE_REAL_DATA", raising=False)
+    folder = tmp_path / "data" / "fashion-mnist"
+    folder.mkdir(parents=True)
+    for file in fashion_mnist.FILES.values():
+        (folder / file.name).write_bytes(b"not images")
+    with pytest.raises(WorkloadError) as raised:
+        load("images_resnet")
+    assert "not an idx file" in str(raised.value) and "`fallline data`" in str(raised.value)
+    assert "\n" not in str(raised.value)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import inspect
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
+from fallline.workloads.idx import BadFile
 from fallline.workloads.targets import with_target
 from fallline.workloads.workload import Workload
 
@@ -66,7 +69,11 @@ def load(spec: str) -> Workload:
         hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(BUILT_IN)}, and FILE.py"
         raise WorkloadError(f"there is no workload {spec!r}; {hint}")
     module, _, function = BUILT_IN[name].partition(":")
-    made: Workload = getattr(importlib.import_module(f"fallline.workloads.{module}"), function)()
+    try:
+        made: Workload = getattr(importlib.import_module(f"fallline.workloads.{module}"), function)()
+    except BadFile as error:
+        remedy = "`fallline data` fetches what is damaged, FALLLINE_REAL_DATA=0 does without it"
+        raise WorkloadError(f"{name}: {error}; {remedy}") from None
     return with_target(made)
 
 
@@ -91,13 +98,28 @@ def _from_file(spec: str) -> Workload:
         defined = [name for name, value in vars(module).items() if callable(value) and name.startswith("workload")]
         hint = f"it has {', '.join(defined)}" if defined else f"define `def {function}() -> fallline.Workload`"
         raise WorkloadError(f"{path_text}: there is no function {function}(); {hint}")
+    _check_that_it_needs_nothing(make, function, path_text)
     try:
         made = make()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _raised(f"{path_text}: {function}()", error) from error
     if not isinstance(made, Workload):
         raise WorkloadError(f"{path_text}: {function}() must return a fallline.Workload, got {type(made).__name__}")
     return made
+
+
+def _check_that_it_needs_nothing(make: Callable[..., object], function: str, path: str) -> None:
+    try:
+        signature = inspect.signature(make)
+    except ValueError:  # of something that is not written in Python
+        return
+    try:
+        signature.bind()
+    except TypeError:
+        raise WorkloadError(
+            f"{path}: {function}{signature} is called without arguments; give them defaults, or name another function "
+            f"with {path}:NAME"
+        ) from None
 
 
 def _imported(path: Path) -> object:
@@ -112,15 +134,19 @@ def _imported(path: Path) -> object:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _raised(f"{path}", error) from error
     return module
 
 
-def _raised(where: str, error: Exception) -> WorkloadError:
+def _raised(where: str, error: BaseException) -> WorkloadError:
     """One line, then the user's own traceback without our frames."""
-    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-    own = [frame for frame in own if "importlib" not in frame.filename]
-    lines = ["Traceback (most recent call last):\n", *traceback.format_list(own)]
+    package = str(Path(__file__).parents[1])
+    own = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((package, "<")) and "importlib" not in frame.filename
+    ]
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(own)] if own else []
     lines += traceback.format_exception_only(type(error), error)
     return WorkloadError(f"{where} raised {type(error).__name__}: {error}\n{''.join(lines).rstrip()}")
