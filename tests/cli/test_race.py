@@ -98,6 +98,8 @@ def test_contestants_are_listed_with_those_that_are_missing(fallline: Command) -
         (["FILE", "--ruleset", "mine"], "--ruleset must be one of"),
         (["FILE", "--clock", "sun"], "--clock must be"),
         (["FILE", "--engine", "steam"], "--engine must be"),
+        (["FILE", "--engine", "steam", "--plan"], "--engine must be"),
+        (["FILE", "--address", "host:1"], "is for --engine ray"),
         (["FILE", "--target", "nan"], "target must be a finite number"),
         (["FILE", "FILE"], "two workloads are called"),
         (["FILE", "--results", "/no/such/folder/r.sqlite"], "there is no directory"),

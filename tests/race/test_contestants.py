@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import fallline
+from fallline.cli.race_request import read_contestants
 from fallline.race.building import build
 from fallline.race.contestants import BadContestant, Contestant, check, from_toml, named
 from fallline.race.presets import PRESETS
@@ -114,6 +115,25 @@ def test_contestants_of_a_file(tmp_path: Path) -> None:
     assert set(point) == {"lr", "weight_decay"} and 1e-5 <= point["lr"] <= 1e-3
     drawn = listed.trial_points(trials=2, study=0, seed=1, tuned=True)
     assert sorted(p["lr"] for p in drawn) == [0.1, 0.2]
+
+
+@pytest.mark.parametrize(
+    ("names", "entered"),
+    [
+        ([], ["mine", "listed"]),
+        (["adamw"], ["adamw", "mine", "listed"]),
+        (["mine"], ["mine"]),
+        (["listed, adamw"], ["listed", "adamw"]),
+        (["twin=mine"], ["twin"]),
+    ],
+)
+def test_of_a_file_those_that_are_named_race_or_all(tmp_path: Path, names: list[str], entered: list[str]) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(TOML)
+    made = read_contestants(names, str(path))
+    assert [contestant.name for contestant in made] == entered
+    if "twin" in entered:
+        assert made[0].optimizer == "lion" and made[0].own_draws
 
 
 @pytest.mark.parametrize(

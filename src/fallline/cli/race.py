@@ -35,7 +35,12 @@ def race(
     ] = None,
     optimizers: Annotated[
         list[str] | None,
-        typer.Option("--optimizer", "-o", metavar="NAME", help="An optimizer or AlgoPerf entry; may be repeated."),
+        typer.Option(
+            "--optimizer",
+            "-o",
+            metavar="NAME",
+            help="An optimizer, AlgoPerf entry or one of --contestants; may be repeated.",
+        ),
     ] = None,
     toml: Annotated[
         str | None,
@@ -113,12 +118,13 @@ def race(
     silent = quiet or as_json
     try:
         if status or export or calibrate:
-            path = results or results_of(workloads or [])
+            path = results or results_of(workloads or [], held_out)
             if export:
                 _export(path, export, out, as_json)
                 return
             summary = _measure_again(path, silent) if calibrate else _read(path)
         else:
+            _check_engine(engine, address)
             rules = read_rules(workloads, ruleset, trials, studies, seed, self_factor, clock, early_stop)
             entries = read_entries(workloads or ["chars"], target, max_steps, held_out)
             contestants = read_contestants(optimizers or [], toml)
@@ -143,6 +149,13 @@ def race(
         raise typer.Exit(1)
 
 
+def _check_engine(kind: str, address: str | None) -> None:
+    if kind not in ("local", "ray"):
+        raise BadInput(f"--engine must be local or ray, got {kind!r}")
+    if kind == "local" and address is not None:
+        raise BadInput(f"--address {address}: is for --engine ray; give that too, or leave the address away")
+
+
 def _jobs(engine: str, jobs: int | None) -> int:
     """Trials side by side: no more than processors, which they would share, each with its own model and data."""
     from fallline.measure.machine import cores
@@ -159,8 +172,6 @@ def _engine(kind: str, jobs: int | None, address: str | None) -> Callable[[], An
         from fallline.race.engine import LocalEngine
 
         return lambda: LocalEngine(_jobs(kind, jobs))
-    if kind != "ray":
-        raise BadInput(f"--engine must be local or ray, got {kind!r}")
     from fallline.race.ray_engine import RayEngine, RayUnavailable
 
     def start() -> RayEngine:
@@ -190,6 +201,11 @@ def _run(
         try:
             with progress_of(quiet) as progress:
                 Race(entries, contestants, rules, store, engine, progress).run()
+        except KeyboardInterrupt:
+            rows = store.rows()
+            done = sum(row.status is not None for row in rows)
+            typer.echo(f"{done} of {len(rows)} trials are done; the same command goes on with {path}", err=True)
+            raise
         finally:
             engine.close()
         return summarize(store)

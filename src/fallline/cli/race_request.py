@@ -79,12 +79,16 @@ def _absolute(name: str) -> str:
 
 
 def read_contestants(names: list[str], toml: str | None) -> list[Contestant]:
+    """Those that are named; of a file's, all unless some of them are named."""
     from fallline.race.contestants import BadContestant, check, from_toml, named
     from fallline.race.defaults import contestants
 
+    wanted = [name.strip() for given in names for name in given.split(",")]
     try:
-        made = [named(name) for given in names for name in given.split(",")]
-        made += from_toml(Path(toml)) if toml else []
+        own = {contestant.name: contestant for contestant in from_toml(Path(toml))} if toml else {}
+        made = [named(name, own) for name in wanted]
+        if not any(name.rpartition("=")[2] in own for name in wanted):
+            made += own.values()
         made = made or contestants()
         for contestant in made:
             check(contestant)
@@ -116,10 +120,10 @@ def remove_if_ended(path: Path) -> None:
             path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def results_of(workloads: list[str]) -> Path:
+def results_of(workloads: list[str], held_out: bool) -> Path:
     """The file that a race on these workloads writes by default; without workloads, the only one in this folder."""
     if workloads:
-        return default_results(read_entries(workloads, None, None, held_out=False))
+        return default_results(read_entries(workloads, None, None, held_out))
     found = sorted(Path().glob("race-*.sqlite"))
     if len(found) == 1:
         return found[0]

@@ -81,22 +81,25 @@ def plain(data: Any) -> Any:
     return data
 
 
-def named(name: str) -> Contestant:
-    """A contestant by the name of an optimizer or of an AlgoPerf entry; ``label=name`` gives it another label.
+def named(name: str, own: Mapping[str, Contestant] | None = None) -> Contestant:
+    """A contestant by its name in a user's file, or that of an optimizer or of an AlgoPerf entry.
 
-    With common draws a second name would only run the same trials twice, so it gets its own.
+    ``label=name`` gives it another label; with common draws that would only run the same trials twice, so it gets its
+    own.
     """
     label, separator, wanted = name.partition("=")
     if separator:
         if not label.strip() or not label.isprintable():
             raise BadContestant(f"{name!r}: before the sign = stands a label, for instance twin={wanted}")
-        return dataclasses.replace(named(wanted), name=label, own_draws=True)
+        return dataclasses.replace(named(wanted, own), name=label, own_draws=True)
+    if own and name in own:
+        return own[name]
     if name in PRESETS:
         return from_preset(name, PRESETS[name])
     if name in NOT_RACED:
         raise BadContestant(f"{name} cannot race: {NOT_RACED[name]}")
     if name not in TUNING:
-        close = difflib.get_close_matches(name, [*TUNING, *PRESETS], n=3)
+        close = difflib.get_close_matches(name, [*(own or ()), *TUNING, *PRESETS], n=3)
         hint = f"did you mean {' or '.join(close)}?" if close else "`fallline race --contestants list` shows all"
         raise BadContestant(f"there is no contestant {name!r}; {hint}")
     tuning = TUNING[name]
