@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import pytest
+
+from fallline.measure.store import StoreError
 from fallline.race.contestants import named
 from fallline.race.estimate import estimate
 from fallline.race.plan import Entry, Rules, Trial, trials
@@ -51,3 +54,18 @@ def test_a_plan_takes_step_times_from_the_results_file(tmp_path: Path) -> None:
     # 30 trials of at most 120 minutes each; lion's take next to nothing.
     assert math.isclose(found.training_hours, 60.0, rel_tol=0.1)
     assert found.memory_gib >= 2.0
+    # 30 trials of two hours, two at a time; lion's steps are still to be measured.
+    assert math.isclose(found.hours, 30.0, rel_tol=0.2) and found.calibration_seconds > 0
+    text = " ".join(found.lines())
+    assert "to measure steps" in text and "At most 30." in text
+
+
+def test_a_plan_for_a_file_of_another_race_says_what_the_race_would_say(tmp_path: Path) -> None:
+    spec = str(write_workload(tmp_path))
+    entry, path = Entry(spec, load(spec)), tmp_path / "r.sqlite"
+    with Results(path) as results:
+        results.begin([entry], [named("adamw")], RULES)
+        results.add_trials(trials([entry], [named("adamw")], RULES))
+        results.start(1, 120)
+    with pytest.raises(StoreError, match="holds adamw too"):
+        estimate([entry], [named("lion")], RULES, 2, path)

@@ -6,16 +6,28 @@ From step times that its results file holds, or else from a few steps of every c
 from __future__ import annotations
 
 import dataclasses
+import heapq
 import math
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 from fallline.measure.machine import cores, load_average
-from fallline.race import preparing
+from fallline.race import continuing, preparing
 from fallline.race.contestants import Contestant
 from fallline.race.engine import LocalEngine
-from fallline.race.plan import BUDGET, SELF, TARGET, Entry, Rules, Trial, reference_of, target_trials, trials
+from fallline.race.plan import (
+    BUDGET,
+    SELF,
+    STEPS_CLOCK,
+    TARGET,
+    Entry,
+    Rules,
+    Trial,
+    reference_of,
+    target_trials,
+    trials,
+)
 from fallline.race.results import Results
 from fallline.race.run import RaceError
 
@@ -39,6 +51,10 @@ class Estimate:
     """Of processes, if no trial ends early."""
     evaluation_hours: float
     jobs: int
+    hours: float
+    """Until the last trial has ended, at most: no trial is cut in two, however many processes there are."""
+    calibration_seconds: float
+    """Before the trials, at most, to measure steps that are not in the results file."""
     memory_gib: float
     """Of all workers together."""
     by_workload: Mapping[str, Cost]
@@ -51,11 +67,12 @@ class Estimate:
             steps = ", ".join(f"{name} {1e3 * seconds:.3g}" for name, seconds in cost.step_seconds.items())
             lines.append(f"{workload}: ms per step: {steps}; per evaluation: {1e3 * cost.evaluation_seconds:.3g}")
             lines += cost.problems
-        hours = self.training_hours + self.evaluation_hours
         lines.append(
-            f"At most {duration(hours / self.jobs)}: {duration(self.training_hours)} of training and "
+            f"At most {duration(self.hours)}: {duration(self.training_hours)} of training and "
             f"{duration(self.evaluation_hours)} of evaluation, {self.jobs} at a time."
         )
+        if self.calibration_seconds:
+            lines.append(f"Before that, up to {duration(self.calibration_seconds / 3600)} to measure steps.")
         lines.append("Trials that reach the target, or can no longer count, end sooner.")
         lines.append(f"About {self.memory_gib:.2g} GiB of memory for {self.jobs} workers.")
         if (self.load_average or 0.0) > cores():
@@ -83,7 +100,7 @@ def estimate(
     entries: Sequence[Entry], contestants: Sequence[Contestant], rules: Rules, jobs: int, path: Path
 ) -> Estimate:
     """Nothing is stored: the race itself measures steps better."""
-    known = _stored(path)
+    known = _stored(entries, contestants, rules, path)
     engine = LocalEngine(1)
     try:
         costs = {entry.name: _cost(engine, entry, contestants, rules, known) for entry in entries}
@@ -95,24 +112,41 @@ def estimate(
             planned += target_trials(entry, reference_of(contestants), rules)
     left = [t for t in planned if (t.kind, t.workload, t.contestant, t.study, t.number) not in known.ended]
     workloads = {entry.name: entry.workload for entry in entries}
-    training = evaluation = 0.0
+    reference = reference_of(contestants).name
+    spent = []
     for trial in left:
-        cost, workload = costs[trial.workload], workloads[trial.workload]
+        # With an equal budget everybody takes the reference's time.
+        pace = costs[trial.workload].step_seconds.get(reference if rules.ruleset == BUDGET else trial.contestant, 0.0)
+        workload = workloads[trial.workload]
         steps = workload.max_steps * _share_of_budget(trial, rules)
-        pace = cost.step_seconds.get(reference_of(contestants).name if rules.ruleset == BUDGET else trial.contestant)
-        training += steps * (pace or 0.0)
-        evaluation += math.ceil(steps / (workload.eval_every or 1)) * cost.evaluation_seconds
+        evaluations = math.ceil(steps / (workload.eval_every or 1))
+        spent.append((steps * pace, evaluations * costs[trial.workload].evaluation_seconds))
+    unknown = [e for e in entries if any((e.name, c.name) not in known.steps for c in contestants)]
     peak = max(cost.peak_bytes for cost in costs.values())
     return Estimate(
         trials=len(planned),
         to_run=len(left),
-        training_hours=training / 3600,
-        evaluation_hours=evaluation / 3600,
+        training_hours=sum(training for training, _ in spent) / 3600,
+        evaluation_hours=sum(evaluation for _, evaluation in spent) / 3600,
         jobs=jobs,
+        hours=last_end([training + evaluation for training, evaluation in spent], jobs) / 3600,
+        calibration_seconds=0.0 if rules.clock == STEPS_CLOCK else preparing.CALIBRATION_SECONDS * len(unknown),
         memory_gib=min(jobs, len(left)) * peak / 2**30,
         by_workload=costs,
         load_average=load_average(),
     )
+
+
+def last_end(seconds: Sequence[float], jobs: int) -> float:
+    """When the last of some trials ends, each taken by the first process that is free.
+
+    >>> last_end([4.0, 1.0, 1.0], jobs=2), last_end([4.0], jobs=2)
+    (4.0, 4.0)
+    """
+    ends = [0.0] * jobs
+    for taken in seconds:
+        heapq.heapreplace(ends, ends[0] + taken)
+    return max(ends)
 
 
 def _cost(engine: LocalEngine, entry: Entry, contestants: Sequence[Contestant], rules: Rules, known: _Stored) -> Cost:
@@ -153,10 +187,13 @@ class _Stored:
     """(workload, contestant) → its calibration."""
 
 
-def _stored(path: Path) -> _Stored:
+def _stored(entries: Sequence[Entry], contestants: Sequence[Contestant], rules: Rules, path: Path) -> _Stored:
     if not path.exists():
         return _Stored()
     with Results(path, writable=False) as results:
+        if not results.begun_workloads() and not continuing.is_same(results, entries, contestants, rules):
+            return _Stored()  # the race will begin anew
+        continuing.check(results, entries, contestants, rules)
         rows = [*results.rows(), *results.rows(TARGET)]
         ended = {(r.kind, r.workload, r.contestant, r.study, r.number) for r in rows if r.status is not None}
         return _Stored(ended, {key: dataclasses.asdict(cost) for key, cost in results.calibration().items()})
