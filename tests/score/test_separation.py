@@ -141,10 +141,17 @@ def test_intervals_hold_the_score_and_narrow_with_studies() -> None:
     def width(studies: int) -> float:
         both = table({"a": draw(generator, studies, 4), "b": draw(generator, studies, 4, slower=1.3)})
         rows = leaderboard(both).rows
-        assert all(row.low <= row.score <= row.high for row in rows)
-        return sum(row.high - row.low for row in rows)
+        bounds = [(row.low or 0.0, row.score, row.high or 0.0) for row in rows]
+        assert all(low <= score <= high for low, score, high in bounds)
+        return sum(high - low for low, _, high in bounds)
 
     assert width(60) < width(5)
+
+
+def test_a_single_study_has_no_interval() -> None:
+    rows = leaderboard(table({"a": [[1.0]], "b": [[1.2]]})).rows
+    assert [(row.interval, row.above_next) for row in rows] == [("–", None)] * 2
+    assert leaderboard(table({"a": [[1.0, 1.1]]})).rows[0].interval == "1.00 to 1.00"
 
 
 def test_probability_of_being_above_counts_ties_as_half() -> None:

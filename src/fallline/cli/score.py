@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -116,9 +116,9 @@ def _about(found: Logs) -> dict[str, Any]:
 
 
 def hours_by_submission(found: Logs) -> dict[str, float]:
-    hours: Counter[str] = Counter()
+    hours: dict[str, float] = defaultdict(float)
     for trial in found.trials:
-        hours[trial.submission] += trial.training_hours  # type: ignore[assignment]
+        hours[trial.submission] += trial.training_hours
     return dict(sorted(hours.items()))
 
 
@@ -167,7 +167,7 @@ def table(board: Leaderboard, hours: dict[str, float] | None = None) -> Any:
 
 def _cells(row: Row) -> list[str]:
     chance = "–" if row.above_next is None else f"{row.above_next:.2f}"
-    return [f"{row.score:.4f}", f"{row.low:.2f} to {row.high:.2f}", row.groups, chance]
+    return [f"{row.score:.4f}", row.interval, row.groups, chance]
 
 
 def _speedup(row: Row) -> str:
@@ -179,7 +179,9 @@ def details(board: Leaderboard, found: Logs) -> list[str]:
     lines = [
         "Contestants that share a letter cannot be told apart: "
         f"{apart} of {len(board.pairs)} pairs are separated (exchange test, Holm, α = 2 %).",
-        f"Intervals: bootstrap over {board.studies} studies a cell, indicative: medians of so few cannot say more.",
+        f"Intervals: bootstrap over {board.studies} studies a cell, indicative: medians of so few cannot say more."
+        if board.studies > 1
+        else "Intervals: none, a single study says nothing of its spread.",
     ]
     if board.variants:
         lines.append(f"Held-out variants, a miss of one is a miss of its workload: {', '.join(board.variants)}.")

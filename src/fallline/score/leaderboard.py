@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,13 +29,13 @@ class Row:
     rank: int
     contestant: str
     score: float
-    low: float
-    high: float
-    """Bounds of the 95 % bootstrap interval."""
+    low: float | None
+    high: float | None
+    """Bounds of the 95 % bootstrap interval; None with a single study, which says nothing of its spread."""
     groups: str
     """Letters; contestants that share one cannot be told apart."""
     above_next: float | None
-    """P(score above that of the next contestant), by the same bootstrap."""
+    """P(score above that of the next contestant), by the same bootstrap; None for the last."""
     speedup: float | None
     """How many times faster than the reference, geometric mean over workloads; None without a reference."""
     reached: int
@@ -44,6 +44,10 @@ class Row:
     """Workload → median seconds to target before any rule; ∞ where missed."""
     ratios: Mapping[str, float]
     """Workload → time over the fastest's, after the rules."""
+
+    @property
+    def interval(self) -> str:
+        return "–" if self.low is None or self.high is None else f"{self.low:.2f} to {self.high:.2f}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +117,7 @@ def leaderboard(
     pairs = compare_all(table, tau_max)
     runs = groups(ranked, pairs)
     faster = _speedups(medians[:, : len(table.workloads)], table, reference, budgets)
+    studies = _usual(len(cell) for cell in table.cells.values())
     rows = []
     for rank, name in enumerate(ranked, 1):
         index = table.contestants.index(name)
@@ -122,10 +127,10 @@ def leaderboard(
                 rank=rank,
                 contestant=name,
                 score=scores[name],
-                low=min(low, scores[name]),
-                high=max(high, scores[name]),
+                low=min(low, scores[name]) if studies > 1 else None,
+                high=max(high, scores[name]) if studies > 1 else None,
                 groups="".join(_letter(i) for i, run in enumerate(runs) if name in run),
-                above_next=samples.above(name, ranked[rank]) if rank < len(ranked) else None,
+                above_next=samples.above(name, ranked[rank]) if rank < len(ranked) and studies > 1 else None,
                 speedup=faster.get(name),
                 reached=int(np.isfinite(times[index]).sum()),
                 times=dict(zip(table.columns, medians[index].tolist(), strict=True)),
@@ -138,7 +143,7 @@ def leaderboard(
         groups=tuple(runs),
         workloads=table.workloads,
         variants=tuple(table.variants),
-        studies=_usual(len(cell) for cell in table.cells.values()),
+        studies=studies,
         tau_max=tau_max,
         reference=reference,
         compat=compat,
@@ -174,7 +179,7 @@ def _letter(index: int) -> str:
     return chr(ord("a") + index) if index < 26 else f"({index + 1})"
 
 
-def _usual(counts: Any) -> int:
+def _usual(counts: Iterable[int]) -> int:
     found = sorted(counts)
     return int(np.median(found)) if found else 0
 

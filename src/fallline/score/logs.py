@@ -6,6 +6,7 @@ another place, of an unknown workload, or that cannot be read is reported and le
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import io
@@ -24,6 +25,9 @@ LOG = "eval_measurements.csv"
 _STUDY = re.compile(r"study_(\d+)")
 _TRIAL = re.compile(r"trial_(\d+)")
 UNREADABLE = (tarfile.TarError, lzma.LZMAError, zlib.error, OSError, EOFError)
+SQLITE = b"SQLite format 3"
+RACES = ("*.sqlite", "*-trials.csv", "*-trials.parquet")
+OWN_RACE = "no AlgoPerf logs but a race's; `fallline race --status --results FILE.sqlite` scores it"
 _FRAMEWORK = re.compile(r"(.+?)(?:_jax|_pytorch)?")
 
 
@@ -94,6 +98,8 @@ def read(source: Path) -> Logs:
         else:
             trials[key] = trial
     if not trials:
+        if source.is_dir() and any(any(source.glob(pattern)) for pattern in RACES):
+            raise NoLogs(f"{source}: {OWN_RACE}")
         left_out = f"; {len(problems)} left out, first: {problems[0].path}: {problems[0].reason}" if problems else ""
         raise NoLogs(
             f"{source}: no trial could be read; wanted are <submission>/study_<k>/<workload>/trial_<i>/{LOG}{left_out}"
@@ -112,6 +118,9 @@ def _folder(folder: Path, problems: list[Problem]) -> Iterator[tuple[str, bytes]
 
 def _archive(archive: Path, problems: list[Problem]) -> Iterator[tuple[str, bytes]]:
     """Members one after the other, so that a compressed archive is read once, from front to back."""
+    with contextlib.suppress(OSError), archive.open("rb") as file:
+        if file.read(len(SQLITE)) == SQLITE or any(archive.match(pattern) for pattern in RACES):
+            raise NoLogs(f"{archive}: {OWN_RACE}")
     try:
         opened = tarfile.open(archive, "r|*")  # noqa: SIM115, closed below
     except UNREADABLE as error:
