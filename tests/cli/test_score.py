@@ -35,6 +35,19 @@ def test_text_has_leaderboard_intervals_cost_and_verdict(fallline: Command, logs
     assert lines[-1].startswith("quick is the fastest: separated from all 2 others (5 studies, α = 2 %")
 
 
+def test_in_eighty_columns_no_name_is_broken(
+    fallline: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for study in range(2):
+        reach(tmp_path / "logs", "schedule_free_prodigy", study, "wmt", 1, 10.0)
+        reach(tmp_path / "logs", "baseline", study, "wmt", 1, 12.0)
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = fallline("score", str(tmp_path / "logs")).out.splitlines()
+    assert lines[2].split()[:3] == ["1", "schedule_free_prodigy", "1.0000"]
+    second = next(line for line in lines[3:] if line.startswith("schedule_free_prodigy"))
+    assert second.split()[1:] == ["1.20×", "1", "of", "1", "0"] and max(map(len, lines)) <= 80
+
+
 def test_json_is_alone_on_stdout_and_has_no_infinity(fallline: Command, logs: Path) -> None:
     data = json.loads(fallline("score", str(logs), "--json").out)
     assert [row["contestant"] for row in data["rows"]] == ["quick", "slow", "never"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,11 +16,14 @@ from fallline.cli.output import Json, Out, check_out, emit
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from fallline.score.leaderboard import Leaderboard, Row
     from fallline.score.logs import Logs, Problem
 
 SHOWN_PROBLEMS = 5
+WIDE = 104
+"""Columns of a terminal in which AlgoPerf's leaderboard is one table."""
 COLUMNS = ("rank", "contestant", "score", "low", "high", "groups", "above_next", "speedup", "reached")
 
 
@@ -126,8 +129,10 @@ def hours_by_submission(found: Logs) -> dict[str, float]:
 
 
 def show(console: Console, board: Leaderboard, found: Logs, *, quiet: bool) -> None:
-    hours = hours_by_submission(found)
-    console.print(table(board, hours))
+    for number, table in enumerate(tables(board, hours_by_submission(found), console.width)):
+        if number:
+            console.print()
+        console.print(table)
     if board.compat:
         console.print("\nAlgoPerf's arithmetic: fewest evaluations for fastest trial, trapezoids for the integral.")
         console.print(against_published(board))
@@ -141,27 +146,40 @@ def show(console: Console, board: Leaderboard, found: Logs, *, quiet: bool) -> N
     console.print(board.verdict)
 
 
-def table(board: Leaderboard, hours: dict[str, float] | None = None) -> Any:
+Column = tuple[str, Any, Callable[["Row"], str]]
+"""A heading, how its cells are justified, and a contestant's cell."""
+
+
+def tables(board: Leaderboard, hours: Mapping[str, float], width: int) -> list[Table]:
+    """One table where there is room for it, else two."""
+    ranking: list[Column] = [
+        ("#", "right", lambda row: str(row.rank)),
+        ("contestant", "left", lambda row: row.contestant),
+        ("score", "right", lambda row: _cells(row)[0]),
+        ("95 % interval", "left", lambda row: _cells(row)[1]),
+        ("group", "left", lambda row: _cells(row)[2]),
+        ("P(above\nnext)", "right", lambda row: _cells(row)[3]),
+    ]
+    more: list[Column] = [
+        ("workloads\nin time", "right", lambda row: f"{row.reached} of {len(board.workloads)}"),
+        ("hours of\ntraining", "right", lambda row: f"{hours.get(row.contestant, 0.0):,.0f}"),
+    ]
+    if board.reference:
+        more.insert(0, (f"speed-up over\n{board.reference}", "right", _speedup))
+    if width >= WIDE:
+        return [_table([*ranking, *more], board.rows)]
+    return [_table(ranking, board.rows), _table([ranking[1], *more], board.rows)]
+
+
+def _table(columns: Sequence[Column], rows: Sequence[Row]) -> Table:
     from rich.table import Table
 
     made = Table(box=None, pad_edge=False, header_style="bold")
-    made.add_column("#", justify="right")
-    made.add_column("contestant", style="bold", overflow="fold")
-    made.add_column("score", justify="right")
-    made.add_column("95 % interval", no_wrap=True)
-    made.add_column("group", no_wrap=True)
-    made.add_column("P(above\nnext)", justify="right", no_wrap=True)
-    if board.reference:
-        made.add_column(f"speed-up over\n{board.reference}", justify="right")
-    made.add_column("workloads\nin time", justify="right")
-    if hours:
-        made.add_column("hours of\ntraining", justify="right")
-    for row in board.rows:
-        cells = [str(row.rank), row.contestant, *_cells(row)]
-        cells += [_speedup(row)] if board.reference else []
-        cells += [f"{row.reached} of {len(board.workloads)}"]
-        cells += [f"{hours.get(row.contestant, 0.0):,.0f}"] if hours else []
-        made.add_row(*cells)
+    for heading, justify, _ in columns:
+        name = heading == "contestant"
+        made.add_column(heading, justify=justify, no_wrap=not name, overflow="fold", style="bold" if name else "")
+    for row in rows:
+        made.add_row(*(cell(row) for _, _, cell in columns))
     return made
 
 
@@ -236,6 +254,3 @@ def markdown(board: Leaderboard) -> str:
         reached = f"{row.reached} of {len(board.workloads)}"
         lines.append("| " + " | ".join([str(row.rank), row.contestant, *_cells(row), reached]) + " |")
     return "\n".join([*lines, "", board.verdict, ""])
-
-
-__all__ = ["csv_text", "draw_figures", "markdown", "score", "show", "table"]
