@@ -12,7 +12,7 @@ import pytest
 from benchmarks import race_interruptions as interruptions
 from fallline.race.contestants import Contestant, named
 from fallline.race.engine import LocalEngine
-from fallline.race.plan import Entry, Rules
+from fallline.race.plan import Entry, Rules, trials
 from fallline.race.results import Results, Row
 from fallline.race.run import Progress, Race, RaceError
 from fallline.race.summary import Summary, summarize
@@ -151,6 +151,33 @@ def test_who_cannot_take_a_step_has_rows_that_say_so_and_the_others_race(
     notices: list[str] = []
     race(engine, path, workload, [named("adamw"), broken], rules, notice=notices.append)
     assert not notices, "nothing is measured again"
+
+
+def test_who_cannot_take_a_step_does_not_end_an_equal_time_race_that_grows(
+    engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    broken = Contestant("broken", "sgd", {"lr": -1.0}, schedule="constant")
+    workload, path = write_workload(tmp_path), tmp_path / "r.sqlite"
+    for studies in (1, 2):
+        rules = Rules(ruleset="budget", trials=1, studies=studies)
+        _, rows = race(engine, path, workload, [named("adamw"), broken], rules)
+        ends = [(row.contestant, row.status) for row in rows]
+        assert sorted(ends) == sorted([("adamw", "ended"), ("broken", "crashed")] * studies)
+
+
+def test_a_trial_that_goes_on_keeps_the_length_it_began_with(
+    engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    spec, rules = str(write_workload(tmp_path)), Rules(ruleset="budget", trials=1, studies=1)
+    entry = Entry(spec, load(spec))
+    with Results(tmp_path / "r.sqlite") as results:
+        results.begin([entry], [named("adamw")], rules)
+        results.add_trials(trials([entry], [named("adamw")], rules))
+        results.start(1, 50)  # on a clock that said so
+        Race([entry], [named("adamw"), named("lion")], rules, results, engine).run()
+        assert [row.steps for row in results.rows() if row.contestant == "adamw"] == [50]
 
 
 def test_a_workload_that_nobody_can_train_on_is_left_out_and_the_others_are_raced(

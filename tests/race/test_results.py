@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fallline.measure.store import StoreError
+from fallline.race import continuing
 from fallline.race.contestants import Contestant, named
 from fallline.race.plan import Entry, Rules, trials
 from fallline.race.results import Results
@@ -72,6 +73,18 @@ def test_another_race_is_refused(begun: Path, tmp_path: Path, change: dict[str, 
     assert "\n" not in str(error.value) and "--results" in str(error.value)
 
 
+def test_a_target_beside_the_one_that_the_reference_set_is_refused_not_ignored(begun: Path, tmp_path: Path) -> None:
+    with Results(begun) as results:
+        results.set_workload("tiny", target=0.25, target_from="the best of adamw")
+        results.begin([entry(tmp_path, target=None)], [named("adamw")], RULES)
+        assert results.workloads()["tiny"]["target"] == 0.25
+        with pytest.raises(StoreError, match=r"tiny had the target 0.25, now 0.5; name another file"):
+            results.begin([entry(tmp_path, target=0.5)], [named("adamw")], RULES)
+        results.set_workload("tiny", target=None, target_from=None)
+        with pytest.raises(StoreError, match=r"tiny had no target yet, now 0.5"):
+            results.begin([entry(tmp_path, target=0.5)], [named("adamw")], RULES)
+
+
 def test_a_race_without_a_trial_that_began_makes_room_for_another(tmp_path: Path) -> None:
     with Results(tmp_path / "race.sqlite") as results:
         first = entry(tmp_path, target=1e9)
@@ -81,6 +94,18 @@ def test_a_race_without_a_trial_that_began_makes_room_for_another(tmp_path: Path
         assert [c.name for c in results.contestants()] == ["lion"] and results.rules().seed == 1
         about = results.workloads()["tiny"]
         assert (about["target"], about["problem"]) == (4.0, None)
+
+
+def test_a_file_that_was_edited_since_is_told(begun: Path, tmp_path: Path) -> None:
+    with Results(begun) as results:
+        same = entry(tmp_path)
+        results.begin([same], [named("adamw")], RULES)
+        assert continuing.changed_files(results, [same]) == []
+        edited = entry(tmp_path, in_loss="    batch = batch\n")
+        results.begin([edited], [named("adamw")], RULES)
+        (line,) = continuing.changed_files(results, [edited])
+        assert line.startswith(f"{tmp_path / 'tiny.py'} has changed since this race began") and "--results" in line
+        assert continuing.changed_files(results, [Entry("rosenbrock", load("rosenbrock"))]) == []
 
 
 def test_remarks_do_not_replace_each_other(begun: Path) -> None:

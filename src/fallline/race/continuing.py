@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -21,6 +22,30 @@ def check(results: Results, entries: Sequence[Entry], contestants: Sequence[Cont
     _check_workloads(results, entries)
     _check_rules(results, rules)
     _check_contestants(results, contestants)
+
+
+def digests(entries: Sequence[Entry]) -> dict[str, str]:
+    """Names of settings that hold what the users' files of workloads contain, and a digest of it."""
+    files = {entry.name: entry.file for entry in entries}
+    return {
+        f"file of {name}": hashlib.sha256(path.read_bytes()).hexdigest()
+        for name, path in files.items()
+        if path is not None and path.is_file()
+    }
+
+
+def changed_files(results: Results, entries: Sequence[Entry]) -> list[str]:
+    """A line for every file that is not what it was when its trials began.
+
+    Told, not refused: a mistake that was mended may concern no trial that has ended.
+    """
+    stored = results.settings()
+    changed = {name for name, digest in digests(entries).items() if stored.get(name, digest) != digest}
+    return [
+        f"{entry.file} has changed since this race began: if that changes what is trained, {REMEDY}"
+        for entry in entries
+        if f"file of {entry.name}" in changed
+    ]
 
 
 def is_same(results: Results, entries: Sequence[Entry], contestants: Sequence[Contestant], rules: Rules) -> bool:
@@ -60,10 +85,11 @@ def _check_workloads(results: Results, entries: Sequence[Entry]) -> None:
                 f"{results.path}: {entry.name} had {differing} = {facts.get(differing)!r}, now {given[differing]!r}; "
                 f"{REMEDY}"
             )
-        if row["target_from"] == "given" and row["target"] != entry.workload.target:
-            raise StoreError(
-                f"{results.path}: {entry.name} had the target {row['target']:g}, now {entry.workload.target}; {REMEDY}"
-            )
+        given_target = entry.workload.target
+        # A target that the reference set holds as long as no other is asked for.
+        if row["target"] != given_target and (row["target_from"] == "given" or given_target is not None):
+            had = "no target yet" if row["target"] is None else f"the target {row['target']:g}"
+            raise StoreError(f"{results.path}: {entry.name} had {had}, now {given_target}; {REMEDY}")
     if known:
         wanted = ", ".join(entry.name for entry in entries)
         raise StoreError(f"{results.path}: holds a race on {', '.join(known)}; this one is on {wanted}; {REMEDY}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from fallline.race.contestants import Contestant, plain
@@ -80,6 +81,12 @@ class Entry:
     @property
     def name(self) -> str:
         return self.workload.name
+
+    @property
+    def file(self) -> Path | None:
+        """The user's file that it is from; None for a built-in one."""
+        path = Path(self.spec.rpartition(":")[0] if ".py:" in self.spec else self.spec)
+        return path if path.suffix == ".py" else None
 
     def facts(self) -> dict[str, Any]:
         """What makes results comparable: other facts are another workload."""

@@ -131,9 +131,11 @@ class Results:
             for name, value in {**rules.fixed(), "tau_max": rules.tau_max}.items():
                 database.execute("insert or replace into setting values (?, ?)", (name, json.dumps(value)))
             database.execute("insert or replace into setting values ('studies', ?)", (json.dumps(rules.studies),))
-            for entry in entries:
-                if entry.name not in begun:
-                    self._write_workload(database, entry)
+            new = [entry for entry in entries if entry.name not in begun]
+            for name, digest in continuing.digests(new).items():
+                database.execute("insert or replace into setting values (?, ?)", (name, json.dumps(digest)))
+            for entry in new:
+                self._write_workload(database, entry)
             for contestant in contestants:
                 database.execute(
                     "insert or ignore into contestant values (?, ?)",
@@ -301,6 +303,17 @@ class Results:
                 " else note || '; ' || ?1 end where id = ?2",
                 (note, trial),
             )
+
+    def spent(self) -> tuple[float, float]:
+        """Seconds of training and of evaluation, all trials together: those that set targets, run or crashed too.
+
+        Of a trial that is running, or crashed, up to its last evaluation; how long that took is then not known.
+        """
+        (row,) = self.store.rows(
+            "select total(coalesce(training_seconds, (select max(e.training_seconds) from evaluation e"
+            " where e.trial = trial.id))) as training, total(evaluation_seconds) as evaluation from trial"
+        )
+        return row["training"], row["evaluation"]
 
     def has_values(self, trial: int) -> bool:
         """Whether any evaluation gave a number."""

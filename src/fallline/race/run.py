@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
 from fallline.measure import machine
-from fallline.race import preparing
+from fallline.race import continuing, preparing
 from fallline.race.clock import StepClock
 from fallline.race.contestants import Contestant
 from fallline.race.engine import LOST, Engine, Event
@@ -71,6 +71,8 @@ class Race:
     def run(self) -> None:
         """All of it, or what is left of it."""
         self.results.begin(self.entries.values(), self.contestants.values(), self.rules)
+        for line in continuing.changed_files(self.results, list(self.entries.values())):
+            self.progress.notice(line)
         try:
             self.results.checkpoints.mkdir(exist_ok=True)
         except OSError as error:
@@ -119,10 +121,12 @@ class Race:
         if event["event"] == "end":
             self._leave_out(entry, f"{entry.name}: cannot be evaluated before its first step: {event['note']}")
         elif event["value"] is not None and entry.workload.reached(event["value"]):
+            workload = entry.workload
             self._leave_out(
                 entry,
-                f"{entry.name}: the target {entry.workload.metric} {entry.workload.target:g} is already met before "
-                f"the first step ({event['value']:.4g}); give a harder one with --target",
+                f"{entry.name}: the target {workload.metric} {workload.target:g} is already met before the first step "
+                f"({event['value']:.4g}, {workload.direction} is better); give a harder one with --target, or the "
+                f"other direction",
             )
         else:
             self.results.set_workload(entry.name, untrained=event["value"], problem=None)
@@ -178,7 +182,7 @@ class Race:
             return max(1, 2 * steps // 3)
         if self.rules.ruleset == SELF:
             return math.ceil(steps * self.rules.self_factor)
-        if self.rules.ruleset == BUDGET:
+        if self.rules.ruleset == BUDGET and clock.knows(row.workload, row.contestant):
             others = (name for name in self.contestants if clock.knows(row.workload, name))
             unit = self.reference.name if clock.knows(row.workload, self.reference.name) else next(others)
             return clock.steps_within(row.workload, row.contestant, clock.seconds(row.workload, unit, steps))
@@ -225,7 +229,8 @@ class Race:
             self._ended(row, event, stop)
 
     def _submit(self, slot: int, row: Row, clock: StepClock) -> None:
-        max_steps = self.max_steps(row, clock)
+        # What began with one length goes on with it, whatever was measured since: its schedule counts on it.
+        max_steps = row.max_steps or self.max_steps(row, clock)
         recorded = self.results.start(row.id, max_steps)
         task = {
             "trial": row.id,
