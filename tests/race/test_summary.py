@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 
 from fallline.cli.output import render
 from fallline.cli.race_text import show_race
-from fallline.race.contestants import named
-from fallline.race.plan import Entry, Rules, trials
+from fallline.race.contestants import Contestant, named
+from fallline.race.plan import TARGET, Entry, Rules, target_trials, trials
+from fallline.race.quality import Quality
 from fallline.race.results import Calibrated, Results
 from fallline.race.stopping import PAST_TAU_MAX
 from fallline.race.summary import Summary, summarize
@@ -84,6 +86,13 @@ def test_no_warning_where_all_clocks_agree(tmp_path: Path) -> None:
     assert raced(tmp_path, {"adamw": [30] * 5, "lion": [40] * 5}, costs).warning is None
 
 
+def test_a_tie_on_one_clock_is_no_other_order(tmp_path: Path) -> None:
+    costs = {"adamw": cost(0.2), "lion": cost(0.1)}
+    summary = raced(tmp_path, {"adamw": [30] * 5, "lion": [30] * 5}, costs)
+    assert [row.contestant for row in summary.board.rows] == ["lion", "adamw"]
+    assert summary.warning is None, "both took the same steps"
+
+
 def test_a_busy_machine_shows_in_the_wall_clock_alone(tmp_path: Path) -> None:
     costs = {"adamw": cost(0.1), "lion": cost(0.1)}
     summary = raced(tmp_path, {"adamw": [30] * 5, "lion": [40] * 5}, costs, paces={"adamw": 0.9})
@@ -122,9 +131,82 @@ def test_the_text_of_a_race_fits_into_a_hundred_columns(tmp_path: Path) -> None:
     assert "no result of fewer than 5 studies each could separate two contestants" in summary.verdict
 
 
+def test_a_race_on_many_workloads_can_be_read_in_eighty_columns(tmp_path: Path) -> None:
+    specs = ("clicks", "mri", "graphs", "translation", "chars", "fashion_mlp", "quadratic_deep", "rosenbrock")
+    path = str(write_workload(tmp_path))
+    entries = [Entry(path, load(path).replace(name=name)) for name in specs]
+    names = ("schedule_free_prodigy", "generalized_adam")
+    contestants, rules = [named(name) for name in names], Rules(trials=1, studies=2)
+    with Results(tmp_path / "r.sqlite") as results:
+        results.begin(entries, contestants, rules)
+        for name in specs:
+            results.set_calibration(name, {contestant: cost(0.0123) for contestant in names}, {}, {})
+        results.add_trials(trials(entries, contestants, rules))
+        for row in results.rows():
+            results.start(row.id, 120)
+            event = {"step": 20, "value": 1.0, "loss": 1.0, "training": 12.3, "evaluation": 2.0}
+            results.add_evaluation(row.id, event, True)
+            results.end(row.id, "reached", event)
+        lines = text(summarize(results), 80).splitlines()
+    assert "1  generalized_adam       1.0000   1.00 to 1.00      a     8 of 8" in lines
+    assert sum(line.startswith("schedule_free_prodigy ") for line in lines) == 3, "axes, seconds, steps"
+    assert max(map(len, lines)) <= 80
+
+
 def test_studies_that_are_missing_are_named_and_counted(tmp_path: Path) -> None:
     costs = {"adamw": cost(0.1), "lion": cost(0.1)}
     summary = raced(tmp_path, {"adamw": [30, 50, 40, 60, 35], "lion": [40, 36, 62, 44, 58]}, costs)
     top = summary.as_data()["top_two"]
     assert not top["separated"] and top["studies"] == 5 and top["studies_needed"] > 5
-    assert f"about {top['studies_needed'] - 5} more studies each would separate adamw from lion" in summary.verdict
+    said = re.search(r"about (\d+) more studies each would separate adamw from lion", summary.verdict)
+    assert said is not None and int(said[1]) == pytest.approx(top["studies_needed"] - 5, rel=0.05), "two digits of it"
+
+
+def test_what_was_spent_on_setting_a_target_is_among_the_costs(tmp_path: Path) -> None:
+    costs = {"adamw": cost(0.1), "lion": cost(0.1)}
+    before = raced(tmp_path, {"adamw": [30], "lion": [40]}, costs).training_hours
+    spec = str(tmp_path / "tiny.py")
+    with Results(tmp_path / "r.sqlite") as results:
+        results.add_trials(target_trials(Entry(spec, load(spec)), named("adamw"), Rules(trials=1)))
+        (row,) = results.rows(TARGET)
+        results.end(row.id, "ended", {"step": 80, "training": 3600.0, "evaluation": 1.0})
+        assert summarize(results).training_hours == pytest.approx(before + 1.0)
+        results.end(row.id, "crashed", {}, "of a trial that crashed, what came before its last evaluation")
+        assert summarize(results).training_hours == pytest.approx(before)
+        results.add_evaluation(row.id, {"step": 10, "value": 1.0, "loss": 1.0, "training": 1800.0}, False)
+        assert summarize(results).training_hours == pytest.approx(before + 0.5)
+
+
+def test_who_has_fewer_trials_is_named(tmp_path: Path) -> None:
+    path = write_workload(tmp_path)
+    entry, rules = Entry(str(path), load(str(path))), Rules(trials=3, studies=2, clock="steps")
+    points = ({"lr": 0.1}, {"lr": 0.2})
+    fixed, listed = Contestant("fixed", "sgd", {"lr": 0.1}), Contestant("listed", "sgd", points=points)
+    contestants = [named("adamw"), fixed, listed]
+    with Results(tmp_path / "r.sqlite") as results:
+        results.begin([entry], contestants, rules)
+        results.add_trials(trials([entry], contestants, rules))
+        notes = summarize(results).notes
+    assert notes == (
+        "fixed: 1 trial a study, others have 3: it has no space to be tuned in",
+        "listed: 2 trials a study, others have 3: its list has no more points",
+    )
+
+
+def test_an_equal_metric_has_no_best(tmp_path: Path) -> None:
+    values = {"adamw": (0.5, 0.5, 0.6), "lion": (0.5, 0.4, 0.5), "sgd": (0.7, 0.8, 0.9)}
+    sentence = Quality("tiny", "mse", "lower", values).verdict
+    assert sentence.startswith("With the same time adamw and lion are equal on tiny (mse 0.5000), not distinguishable")
+    assert "from sgd; 3 studies each cannot separate any two of 3, 6 could" in sentence
+    two = {name: values[name] for name in ("adamw", "lion")}
+    assert Quality("tiny", "mse", "lower", two).verdict == (
+        "With the same time adamw and lion are equal on tiny (mse 0.5000)."
+    )
+
+
+@pytest.mark.parametrize("studies", [1, 3])
+def test_one_contestant_one_study_and_nobody_there_are_said_as_they_are(tmp_path: Path, studies: int) -> None:
+    costs = {"adamw": cost(0.1), "lion": cost(0.1)}
+    nobody = raced(tmp_path, {"adamw": [None] * studies, "lion": [None] * studies}, costs)
+    assert nobody.verdict == "Nobody reached a target in time: there is no leader."
+    assert "1 quasirandom trial a study" in text(nobody)

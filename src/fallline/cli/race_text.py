@@ -16,22 +16,27 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-    from fallline.race.summary import Quality, Summary
+    from fallline.race.quality import Quality
+    from fallline.race.summary import Summary
     from fallline.score.leaderboard import Row
 
 NONE = "–"
+EXPECTED = {"reached", "ended", "censored"}
+EXPLAINED = {"crashed", "failed", "out of memory"}
+"""Ends of trials whose notes say how many there were, and why."""
 
 
 def show_race(console: Console, summary: Summary, path: Path, *, quiet: bool) -> None:
     several = len(summary.times[STEPS].columns) > 1
     for line in _head(summary, several):
         console.print(line)
-    tables: list[RenderableType] = [_many_workloads(summary) if several else _one_workload(summary)]
+    tables: list[RenderableType] = []
     if several:
+        tables += [_scores(summary), _both_axes(summary)]
         tables += [_by_workload(summary, clock) for clock in summary.boards if clock != WALL]
         tables += [_qualities(summary)] if summary.quality else []
     else:
-        tables += [_quality(quality) for quality in summary.quality]
+        tables += [_one_workload(summary), *(_quality(quality) for quality in summary.quality)]
     for table in tables:
         console.print()
         console.print(table)
@@ -48,7 +53,7 @@ def show_race(console: Console, summary: Summary, path: Path, *, quiet: bool) ->
 def _head(summary: Summary, numbered: bool) -> list[str]:
     rules = summary.rules
     how = {
-        "external": f"{rules.trials} quasirandom trials a study",
+        "external": f"{rules.trials} quasirandom {'trial' if rules.trials == 1 else 'trials'} a study",
         "self": f"no tuning, {rules.self_factor:g}× budget",
         "budget": "equal time" + (f", {rules.trials} trials a study" if rules.trials > 1 else ", fixed settings"),
     }[rules.ruleset]
@@ -162,20 +167,26 @@ def _one_workload(summary: Summary) -> Table:
     return _table(columns, summary.board.rows)
 
 
-def _many_workloads(summary: Summary) -> Table:
+def _scores(summary: Summary) -> Table:
+    columns = [
+        *_RANK,
+        ("score", lambda row: f"{row.score:.4f}"),
+        ("95 % interval", lambda row: row.interval),
+        ("group", lambda row: row.groups),
+        ("workloads\nin time", lambda row: f"{row.reached} of {len(summary.board.workloads)}"),
+    ]
+    return _table(columns, summary.board.rows)
+
+
+def _both_axes(summary: Summary) -> Table:
+    """Scores on the other clocks, and what a step costs in time and memory."""
+
     def score_by(clock: str) -> Callable[[Row], str]:
         scores = {row.contestant: row.score for row in summary.boards[clock].rows}
         return lambda row: f"{scores[row.contestant]:.4f}"
 
-    columns = [
-        *_RANK,
-        ("score", lambda row: f"{row.score:.4f}"),
-        ("95 % interval", lambda row: f"{row.low:.2f} to {row.high:.2f}"),
-        ("group", lambda row: row.groups),
-        ("workloads\nin time", lambda row: f"{row.reached} of {len(summary.board.workloads)}"),
-    ]
     others = [clock for clock in summary.boards if summary.boards[clock] is not summary.board]
-    columns += [(f"score by\n{clock}", score_by(clock)) for clock in others]
+    columns = [_RANK[1], *((f"score by\n{clock}", score_by(clock)) for clock in others)]
     if SECONDS in summary.boards:
         reference = summary.reference
         columns += [
@@ -249,10 +260,10 @@ def _details(summary: Summary, path: Path) -> list[str]:
     if summary.warning:
         lines.append(summary.warning)
     for name, counts in summary.statuses.items():
-        odd = {k: v for k, v in counts.items() if k not in ("reached", "ended", "censored")}
+        odd = {status: count for status, count in counts.items() if status not in EXPECTED | EXPLAINED}
         if odd:
             lines.append(f"{name}: " + ", ".join(f"{count} {status}" for status, count in odd.items()))
     lines += list(summary.notes)
     hours = f"{duration(summary.training_hours)} of training, {duration(summary.evaluation_hours)} of evaluation"
-    saved = f", {duration(summary.saved_hours)} saved by ending trials early" if summary.saved_hours else ""
+    saved = f", up to {duration(summary.saved_hours)} saved by ending trials early" if summary.saved_hours else ""
     return [*lines, f"Cost: {hours}{saved}. Results: {path}"]

@@ -9,75 +9,18 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from fallline.measure.ranks import rank_sum_p
-from fallline.measure.stats import ALPHA, holm
 from fallline.race.clock import StepClock
 from fallline.race.plan import BUDGET, STEPS_CLOCK, Rules
+from fallline.race.quality import Quality, qualities
 from fallline.race.results import Calibrated, Results, Row
 from fallline.race.stopping import PAST_TAU_MAX, late_studies, without_late
 from fallline.race.training import CENSORED, CRASHED, FAILED, OUT_OF_MEMORY
 from fallline.score.leaderboard import Leaderboard, leaderboard, without_infinity
-from fallline.score.separation import fewest_studies
 from fallline.score.times import StudyTimes
 from fallline.workloads.loading import HELD_OUT
 
 SECONDS, STEPS, WALL = "seconds", "steps", "wall"
 CLOCKS = {SECONDS: "steps × calibrated seconds per step", STEPS: "steps", WALL: "wall clock of the trials"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Quality:
-    """The metric at the end of an equal budget: contestant → one value per study, the best of its trials.
-
-    A study without a value, because its trials diverged or crashed, counts as the worst there can be.
-    """
-
-    workload: str
-    metric: str
-    direction: str
-    values: Mapping[str, tuple[float, ...]]
-
-    @property
-    def worst(self) -> float:
-        return math.inf if self.direction == "lower" else -math.inf
-
-    def median(self, contestant: str) -> float:
-        found = self.values[contestant]
-        return float(np.median(found)) if found else self.worst
-
-    @property
-    def ranked(self) -> list[str]:
-        sign = 1.0 if self.direction == "lower" else -1.0
-        return sorted(self.values, key=lambda name: (sign * self.median(name), name))
-
-    @property
-    def verdict(self) -> str:
-        """One sentence on who is best with the same time."""
-        ranked = [name for name in self.ranked if self.values[name]]
-        if len(ranked) < 2 or math.isinf(self.median(ranked[0])):
-            return f"Equal budget on {self.workload}: nothing to compare."
-        pairs = list(itertools.combinations(ranked, 2))
-        corrected = holm([rank_sum_p(self.values[a], self.values[b]) for a, b in pairs])
-        apart = {pair for pair, p in zip(pairs, corrected, strict=True) if p <= ALPHA}
-        first, second = ranked[:2]
-        alike = [name for name in ranked[1:] if (first, name) not in apart]
-        other = self.median(second)
-        value = f"{self.metric} {self.median(first):#.4g} against {'none' if math.isinf(other) else f'{other:#.4g}'}"
-        if not alike:
-            return f"With the same time {first} is best on {self.workload} ({value}), separated from all others."
-        studies = min(len(self.values[name]) for name in ranked)
-        floor = fewest_studies(1, ALPHA / len(pairs))
-        limit = (
-            f"; {studies} studies each cannot separate any two of {len(ranked)}, {floor} could"
-            if studies < floor
-            else ""
-        )
-        names = "any of the others" if len(alike) == len(ranked) - 1 > 1 else ", ".join(alike)
-        return (
-            f"With the same time {first} is best on {self.workload} ({value}), not distinguishable from {names}{limit}."
-        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +40,7 @@ class Summary:
     training_hours: float
     evaluation_hours: float
     saved_hours: float
-    """By ending trials early."""
+    """By ending trials early, at most: they might have reached the target before their budget was used."""
     notes: tuple[str, ...]
     unfinished: int
 
@@ -113,16 +56,15 @@ class Summary:
     @property
     def warning(self) -> str | None:
         """Where clocks rank otherwise, the step time of the implementation decides, or the machine was busy."""
-        counted = {row.contestant for board in self.boards.values() for row in board.rows if row.score > 0.0}
-        orders = {
-            clock: [row.contestant for row in board.rows if row.contestant in counted]
-            for clock, board in self.boards.items()
-        }
-        main = orders[SECONDS] if SECONDS in orders else orders[STEPS]
-        differing = [clock for clock, order in orders.items() if order != main]
+        main = self.board
+        differing = [clock for clock, board in self.boards.items() if _contradicts(board, main)]
         if not differing:
             return None
-        parts = [f"by {CLOCKS[clock]}: {', '.join(orders[clock])}" for clock in differing]
+        counted = {row.contestant for board in self.boards.values() for row in board.rows if row.score > 0.0}
+        parts = [
+            f"by {CLOCKS[clock]}: {', '.join(r.contestant for r in self.boards[clock].rows if r.contestant in counted)}"
+            for clock in differing
+        ]
         return f"Warning: the order depends on the clock; {'; '.join(parts)}."
 
     @property
@@ -174,12 +116,22 @@ class Summary:
         )
 
 
+def _contradicts(board: Leaderboard, main: Leaderboard) -> bool:
+    """Whether somebody is strictly above somebody else here, and strictly below there; ties are no contradiction."""
+    here = {row.contestant: row.score for row in board.rows}
+    return any(
+        above.score > below.score and here[above.contestant] < here[below.contestant]
+        for above, below in itertools.combinations(main.rows, 2)
+    )
+
+
 def summarize(results: Results) -> Summary:
     """Everything there is to say, computed from the stored rows alone."""
     rules, rows = results.rules(), results.rows()
     calibration = results.calibration()
     workloads = {name: facts for name, facts in results.workloads().items() if not facts["problem"]}
     contestants = tuple(contestant.name for contestant in results.contestants())
+    training, evaluation = results.spent()
     rows = [row for row in rows if row.workload in workloads]
     clock = StepClock(rules, calibration, {name: about["facts"]["eval_every"] for name, about in workloads.items()})
     forms: dict[str, Callable[[Row], float | None]] = {
@@ -197,7 +149,9 @@ def summarize(results: Results) -> Summary:
     statuses: dict[str, Counter[str]] = {name: Counter() for name in contestants}
     for row in rows:
         statuses[row.contestant][row.status or "to run"] += 1
-    problems = [facts["problem"] for facts in results.workloads().values() if facts["problem"]]
+    # Failures of trials first: a race in which nothing else happened quotes one.
+    notes = [*_notes(rows), *(facts["problem"] for facts in results.workloads().values() if facts["problem"])]
+    notes += [*_uneven_tuning(rows), *_earlier_clock(rows, rules, clock, times.get(SECONDS))]
     return Summary(
         rules=rules,
         workloads=workloads,
@@ -206,11 +160,11 @@ def summarize(results: Results) -> Summary:
         times=times,
         calibration=calibration,
         statuses=statuses,
-        quality=_quality(results, rows, workloads, contestants) if rules.ruleset == BUDGET else (),
-        training_hours=sum(row.training_seconds or 0.0 for row in rows) / 3600,
-        evaluation_hours=sum(row.evaluation_seconds or 0.0 for row in rows) / 3600,
+        quality=qualities(results, rows, workloads, contestants) if rules.ruleset == BUDGET else (),
+        training_hours=training / 3600,
+        evaluation_hours=evaluation / 3600,
         saved_hours=_saved(rows, calibration) / 3600,
-        notes=(*problems, *_notes(rows), *_earlier_clock(rows, rules, clock, times.get(SECONDS))),
+        notes=tuple(notes),
         unfinished=sum(row.status is None for row in rows),
     )
 
@@ -235,28 +189,22 @@ def study_times(
     return StudyTimes(tuple(contestants), scored, variants, cells, common_draws=True)
 
 
-def _quality(
-    results: Results, rows: Sequence[Row], workloads: Mapping[str, Mapping[str, Any]], contestants: Sequence[str]
-) -> tuple[Quality, ...]:
-    found = []
-    for workload, about in workloads.items():
-        direction = about["facts"]["direction"]
-        best = min if direction == "lower" else max
-        worst = math.inf if direction == "lower" else -math.inf
-        finals: dict[str, dict[int, float]] = {name: {} for name in contestants}
-        for row in rows:
-            if row.workload == workload and row.status is not None:
-                evaluations = results.evaluations(row.id)
-                value = evaluations[-1][1] if evaluations and evaluations[-1][0] == row.max_steps else None
-                studies = finals[row.contestant]
-                studies[row.study] = best(studies.get(row.study, worst), worst if value is None else value)
-        values = {name: tuple(studies.values()) for name, studies in finals.items()}
-        found.append(Quality(workload, about["facts"]["metric"], direction, values))
-    return tuple(found)
+def _uneven_tuning(rows: Sequence[Row]) -> list[str]:
+    """Who has fewer trials a study than others: a fixed setting, or a list shorter than the number of trials."""
+    most: dict[str, int] = defaultdict(int)
+    for row in rows:
+        most[row.contestant] = max(most[row.contestant], row.number)
+    largest = max(most.values(), default=0)
+    return [
+        f"{name}: {number} {'trial' if number == 1 else 'trials'} a study, others have {largest}: "
+        f"{'it has no space to be tuned in' if number == 1 else 'its list has no more points'}"
+        for name, number in most.items()
+        if number < largest
+    ]
 
 
 def _saved(rows: Sequence[Row], calibration: Mapping[tuple[str, str], Calibrated]) -> float:
-    """Training that early ends avoided, at each trial's own pace where steps were not calibrated."""
+    """Training that early ends avoided at most, at each trial's own pace where steps were not calibrated."""
     seconds = 0.0
     for row in rows:
         if row.status == CENSORED and row.steps and row.max_steps:
