@@ -71,8 +71,8 @@ def test_schedule_does_not_describe_the_parameters_anew(name, options, monkeypat
     """That takes far longer than a step, and is for changes of flags, tensors and formats."""
     cls = getattr(fallline, name)
     plans = []
-    make = cls._make_plan
-    monkeypatch.setattr(cls, "_make_plan", lambda self: plans.append(1) or make(self))
+    make = cls._new_plan
+    monkeypatch.setattr(cls, "_new_plan", lambda self: plans.append(1) or make(self))
     train(cls(parameters((5, 3), (4,)), **options), "one cycle")
     assert len(plans) == 1
 

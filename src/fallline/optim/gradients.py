@@ -1,9 +1,10 @@
-"""Gradients before the rule sees them: checked, unscaled, clipped; and sparse ones."""
+"""Gradients before the rule sees them: checked, bound, unscaled, clipped; and sparse ones."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,9 +13,9 @@ from torch import Tensor
 from fallline.lower.batch import Item, Operand, StepNumbers, real_view
 from fallline.lower.eager import run_eager
 from fallline.lower.native.launch import DENSE
-from fallline.optim.layout import is_distributed
+from fallline.optim.layout import has_computing_dtype, is_distributed
 from fallline.optim.options import check_optimizer_options
-from fallline.optim.plan import Bucket
+from fallline.optim.plan import Bucket, Member, Plan
 from fallline.optimizers.describe import Description
 from fallline.rules.gradients import gradient_norm
 from fallline.rules.rule import Trace
@@ -25,28 +26,71 @@ if TYPE_CHECKING:
 NORM = gradient_norm.program(Trace())
 
 
-def check(bucket: Bucket, index: int, grad: Tensor | None) -> Tensor | None:
+Sparse = tuple[Bucket, int, Tensor]
+"""A sparse gradient, and which parameter of which bucket it is of."""
+
+_grad_of = attrgetter("grad")
+
+
+class Outdated(Exception):
+    """The plan describes a layout that a parameter no longer has."""
+
+
+def bind(plan: Plan, description: Description, groups: Sequence[Mapping[str, Any]]) -> list[Sparse]:
+    """Takes this step's gradients; returns the sparse ones, which take a way of their own."""
+    sparse: list[Sparse] = []
+    try:
+        for bucket in plan.buckets:
+            grads = list(map(_grad_of, bucket.params))
+            if bucket.bind_alike(grads):
+                continue
+            if bucket.is_outdated():
+                raise Outdated
+            for i, (member, grad) in enumerate(zip(bucket.members, grads, strict=True)):
+                if grad is not None and grad.is_sparse:
+                    sparse.append((bucket, i, _checked_sparse(description, groups[member.group], member, grad)))
+                    grads[i] = None
+            bucket.bind(grads, [_checked(bucket, m, g) for m, g in zip(bucket.members, grads, strict=True)])
+    except BaseException:
+        plan.release()
+        raise
+    return sparse
+
+
+def _checked(bucket: Bucket, member: Member, grad: Tensor | None) -> Tensor | None:
     """A gradient as the lowerings take it: dense, real, of the parameter's shape and device."""
     if grad is None:
         return None
     grad = grad.detach()
-    member = bucket.members[index]
-    if is_distributed(grad):
-        raise TypeError(f"the gradient of {member.name} is a DTensor; sharded gradients are not supported yet")
+    _refuse_unlike(member, grad)
     if grad.layout != torch.strided:
-        raise TypeError(f"the gradient of {member.name} has layout {grad.layout}; only dense ones are supported")
-    if grad.device != member.param.device:
-        raise ValueError(f"the gradient of {member.name} is on {grad.device}, the parameter on {member.param.device}")
-    view = real_view(grad)
-    if view.shape != member.item.shape:
-        raise ValueError(
-            f"the gradient of {member.name} has shape {tuple(grad.shape)}, the parameter {tuple(member.param.shape)}"
+        raise TypeError(
+            f"the gradient of {member.name} has layout {grad.layout}; only dense ones are supported: "
+            "use p.grad = p.grad.to_dense()"
         )
-    if not view.is_floating_point():
-        raise TypeError(f"the gradient of {member.name} has dtype {grad.dtype}; it must be floating point")
-    if bucket.launch is not None and view.dtype not in DENSE:
-        return view.to(torch.float32)
-    return view
+    view = real_view(grad)
+    return view if bucket.launch is None or view.dtype in DENSE else view.to(torch.float32)
+
+
+def _refuse_unlike(member: Member, grad: Tensor) -> None:
+    """Raises if a gradient cannot be of this parameter."""
+    param, name = member.param, f"the gradient of {member.name}"
+    if is_distributed(grad):
+        raise TypeError(f"{name} is a DTensor; sharded gradients are not supported yet, use its local tensor")
+    if grad.device != param.device:
+        raise ValueError(
+            f"{name} is on {grad.device}, the parameter on {param.device}; use p.grad = p.grad.to(p.device)"
+        )
+    if not has_computing_dtype(grad) or grad.is_complex() != param.is_complex():
+        raise TypeError(
+            f"{name} has dtype {grad.dtype}, with which a parameter of dtype {param.dtype} cannot be stepped; "
+            f"use one of dtype {param.dtype}"
+        )
+    if grad.shape != param.shape:
+        raise ValueError(
+            f"{name} has shape {tuple(grad.shape)}, the parameter {tuple(param.shape)}; "
+            "call zero_grad() and compute it anew"
+        )
 
 
 def factor(optimizer: RuleOptimizer, buckets: Sequence[Bucket], sparse: Sequence[Tensor]) -> float | None:
@@ -76,7 +120,7 @@ def _norm(bucket: Bucket) -> float:
     return late["norm"][active]
 
 
-def refuse_sparse(description: Description, group: Mapping[str, Any], name: str) -> None:
+def _refuse_sparse(description: Description, group: Mapping[str, Any], name: str) -> None:
     """Raises if this rule, or this rule with this weight decay, cannot take a sparse gradient."""
     if not description.sparse:
         raise TypeError(
@@ -90,12 +134,10 @@ def refuse_sparse(description: Description, group: Mapping[str, Any], name: str)
         )
 
 
-def check_sparse(description: Description, groups: Sequence[Mapping[str, Any]], bucket: Bucket, index: int) -> Tensor:
+def _checked_sparse(description: Description, group: Mapping[str, Any], member: Member, grad: Tensor) -> Tensor:
     """A sparse gradient of a rule that takes them."""
-    member = bucket.members[index]
-    refuse_sparse(description, groups[member.group], member.name)
-    grad = member.param.grad
-    assert grad is not None
+    _refuse_sparse(description, group, member.name)
+    _refuse_unlike(member, grad)
     return grad.detach().coalesce()
 
 

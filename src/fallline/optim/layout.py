@@ -72,11 +72,16 @@ def is_distributed(tensor: Tensor) -> bool:
     return type(tensor).__name__ == "DTensor" or hasattr(tensor, "_local_tensor")
 
 
+def has_computing_dtype(tensor: Tensor) -> bool:
+    """Whether its elements are numbers that a step can be computed with; pairs of 4-bit floats convert to nothing."""
+    return tensor.is_complex() or (tensor.is_floating_point() and not str(tensor.dtype).startswith("torch.float4"))
+
+
 def check_parameter(tensor: Tensor, name: str) -> None:
     """Raises if no lowering could step this parameter correctly."""
     if is_distributed(tensor):
         raise TypeError(f"{name} is a DTensor; sharded parameters are not supported yet, pass its local tensor")
-    if not (tensor.is_floating_point() or tensor.is_complex()):
+    if not has_computing_dtype(tensor):
         raise TypeError(
             f"{name} has dtype {tensor.dtype}; only floating point and complex parameters can be optimized: "
             "leave it out or convert it"

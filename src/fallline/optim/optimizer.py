@@ -6,7 +6,6 @@ import dataclasses
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter
 from typing import Any, ClassVar
 
 import torch
@@ -33,7 +32,6 @@ from fallline.optim.scalars import GroupClasses, Rows
 from fallline.optim.states import STEP, Watched, WatchedStates, follow
 from fallline.optimizers.describe import Description
 
-_grad_of = attrgetter("grad")
 _profiler_enabled = torch._C._autograd._profiler_enabled
 
 
@@ -149,16 +147,22 @@ class RuleOptimizer(torch.optim.Optimizer):
         plan = self._plan
         if plan is not None and is_current(plan, self._reader, self.param_groups, self.state):
             return plan
-        return self._make_plan()
+        return self._new_plan()
 
     # States outlive the mode in which they are made: a tensor of inference mode could not be stepped outside of it.
     @torch.inference_mode(False)
     @torch.no_grad()
-    def _make_plan(self) -> Plan:
+    def _new_plan(self) -> Plan:
         if not isinstance(self.state, WatchedStates):
             self._adopt_states()
-        self._plan = make_plan(self._reader, self.param_groups, self.state, self._invalidation())
-        return self._plan
+        return make_plan(self._reader, self.param_groups, self.state, self._invalidation())
+
+    def _keep(self, plan: Plan) -> None:
+        """After a step: its states are the optimizer's, and the next step may use the plan again.  One that was refused
+        leaves neither."""
+        if plan is not self._plan:
+            plan.commit()
+            self._plan = plan
 
     # ------------------------------------------------------------------ step
 
@@ -189,47 +193,36 @@ class RuleOptimizer(torch.optim.Optimizer):
             return loss
         plan, sparse = self._bound_plan()
         try:
-            self._follow_parameters(plan)
+            rows = Rows(self._classes, self.param_groups, plan.flat, plan.counters.common())
             factor = gradients.factor(self, plan.buckets, [g for _, _, g in sparse])
             if factor is not None:
-                self._run(plan, factor, sparse)
+                self._run(plan, rows, factor, sparse)
                 if self._until_reminded:
                     self._remind()
         finally:
             plan.release()
         return loss
 
-    def _bound_plan(self) -> tuple[Plan, list[tuple[Bucket, int, Tensor]]]:
+    def _bound_plan(self) -> tuple[Plan, list[gradients.Sparse]]:
         """The plan, with this step's gradients."""
         plan = self._current_plan()
         try:
-            return plan, self._bind(plan)
-        except Outdated:
-            plan = self._make_plan()
-            return plan, self._bind(plan)
+            return plan, gradients.bind(plan, self.description, self.param_groups)
+        except gradients.Outdated:
+            plan = self._new_plan()
+            return plan, gradients.bind(plan, self.description, self.param_groups)
 
-    def _bind(self, plan: Plan) -> list[tuple[Bucket, int, Tensor]]:
-        """Takes this step's gradients; returns the sparse ones, which take a way of their own."""
-        sparse: list[tuple[Bucket, int, Tensor]] = []
-        for bucket in plan.buckets:
-            grads = list(map(_grad_of, bucket.params))
-            if not bucket.bind_fast(grads):
-                if bucket.is_outdated():
-                    raise Outdated
-                checked = []
-                for i, grad in enumerate(grads):
-                    if grad is not None and grad.is_sparse:
-                        sparse.append(
-                            (
-                                bucket,
-                                i,
-                                gradients.check_sparse(self.description, self.param_groups, bucket, i),
-                            )
-                        )
-                        grad = None
-                    checked.append(gradients.check(bucket, i, grad))
-                bucket.bind(checked)
-        return sparse
+    def _run(self, plan: Plan, rows: Rows, factor: float, sparse: Sequence[gradients.Sparse]) -> None:
+        numbered = _numbered(plan.buckets, rows, factor)
+        rest = [(bucket, i, grad, _numbers(rows, bucket, [i], factor)) for bucket, i, grad in sparse]
+        # Whatever is wrong with the step has been refused by now: from here on things change.
+        self._follow_parameters(plan)
+        present = self._launch_all(numbered, rows)
+        for bucket, i, grad, numbers in rest:
+            gradients.run_sparse(bucket, i, grad, numbers)
+            present.append(bucket.numbers[i])
+        self._keep(plan)
+        self._advance(plan, present, rows.writes)
 
     def _follow_parameters(self, plan: Plan) -> None:
         """Master weights take over what somebody has written to a parameter since the last step."""
@@ -237,35 +230,15 @@ class RuleOptimizer(torch.optim.Optimizer):
             for param, master in plan.masters:
                 follow(master, param)
 
-    def _run(self, plan: Plan, factor: float, sparse: Sequence[tuple[Bucket, int, Tensor]]) -> None:
-        rows = Rows(self._classes, self.param_groups, plan.flat, plan.counters.common())
-        present = self._run_buckets(plan.buckets, rows, factor)
-        for bucket, i, grad in sparse:
-            numbers = rows.of(bucket, [i])
-            numbers.grad_factor = -factor if bucket.maximize else factor
-            gradients.run_sparse(bucket, i, grad, numbers)
-            present.append(bucket.numbers[i])
-        self._advance(plan, present, rows.writes)
-
-    def _run_buckets(self, buckets: Sequence[Bucket], rows: Rows, factor: float) -> list[int]:
+    def _launch_all(self, numbered: Sequence[Numbered], rows: Rows) -> list[int]:
         """Runs what takes part in this step; returns the numbers of these parameters."""
-        taking_part = [(b, range(len(b.items)) if b.complete else b.present()) for b in buckets]
-        taking_part = [(bucket, active) for bucket, active in taking_part if active]
-        coupled = any(bucket.program.couples_parameters for bucket, _ in taking_part)
-        if coupled:
-            rows.total = sum(bucket.items[i].numel for bucket, active in taking_part for i in active)
-        numbered = []
-        for bucket, active in taking_part:
-            numbers = rows.of(bucket, active)
-            numbers.grad_factor = -factor if bucket.maximize else factor
-            numbered.append((bucket, numbers))
-        if coupled and len(numbered) > 1:
+        if len(numbered) > 1 and any(bucket.program.couples_parameters for bucket, _, _ in numbered):
             with torch.no_grad():
-                lates = together([b.program for b, _ in numbered], [b.passes(numbers) for b, numbers in numbered])
+                lates = together([b.program for b, _, _ in numbered], [b.passes(numbers) for b, _, numbers in numbered])
         else:
-            lates = [self._launch(bucket, numbers) for bucket, numbers in numbered]
+            lates = [self._launch(bucket, numbers) for bucket, _, numbers in numbered]
         present: list[int] = []
-        for (bucket, active), late in zip(taking_part, lates, strict=True):
+        for (bucket, active, _), late in zip(numbered, lates, strict=True):
             for name, values in late.items():
                 for i in active:
                     rows.note(bucket, i, name, values[i])
@@ -289,7 +262,6 @@ class RuleOptimizer(torch.optim.Optimizer):
 
     def _run_entry(self, name: str, plan: Plan, has_sparse: bool) -> bool:
         """Whether there was a parameter to run it on."""
-        self._follow_parameters(plan)
         programs = [
             self.description.rule.program(dataclasses.replace(bucket.program.trace, entry=name, cautious=False))
             for bucket in plan.buckets
@@ -303,7 +275,10 @@ class RuleOptimizer(torch.optim.Optimizer):
             return True
         rows = Rows(self._classes, self.param_groups, plan.flat, plan.counters.common())
         buckets = [bucket.companion(program) for bucket, program in zip(plan.buckets, programs, strict=True)]
-        present = set(self._run_buckets(buckets, rows, factor))
+        numbered = _numbered(buckets, rows, factor)
+        self._follow_parameters(plan)
+        present = set(self._launch_all(numbered, rows))
+        self._keep(plan)
         if any(program.param in program.writes for program in programs):
             changed = [m.param for bucket in plan.buckets for m in bucket.members if m.number in present]
             torch.autograd.graph.increment_version(changed)
@@ -370,8 +345,23 @@ class RuleOptimizer(torch.optim.Optimizer):
         return explain(self._reader, self.param_groups, self.state)
 
 
-class Outdated(Exception):
-    """The plan describes a layout that a parameter no longer has."""
+Numbered = tuple[Bucket, Sequence[int], StepNumbers]
+"""A bucket, which of its parameters take part in a step, and the step's numbers."""
+
+
+def _numbered(buckets: Sequence[Bucket], rows: Rows, factor: float) -> list[Numbered]:
+    """What takes part in this step."""
+    taking_part = [(b, range(len(b.items)) if b.complete else b.present()) for b in buckets]
+    taking_part = [(bucket, active) for bucket, active in taking_part if active]
+    if any(bucket.program.couples_parameters for bucket, _ in taking_part):
+        rows.total = sum(bucket.items[i].numel for bucket, active in taking_part for i in active)
+    return [(bucket, active, _numbers(rows, bucket, active, factor)) for bucket, active in taking_part]
+
+
+def _numbers(rows: Rows, bucket: Bucket, active: Sequence[int], factor: float) -> StepNumbers:
+    numbers = rows.of(bucket, active)
+    numbers.grad_factor = -factor if bucket.maximize else factor
+    return numbers
 
 
 def _has_hooks(optimizer: RuleOptimizer) -> bool:

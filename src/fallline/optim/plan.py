@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from fallline.lower.native.launch import Launch
 from fallline.lower.together import Late, Passes, alone
 from fallline.optim.choose import Choice
 from fallline.optim.counters import Counters
-from fallline.optim.states import STEP
+from fallline.optim.fingerprint import Fingerprint
+from fallline.optim.states import STEP, Watched
 from fallline.rules.program import Program
 
 PYTHON_PASSES: dict[str, Callable[..., Passes]] = {
@@ -61,13 +62,13 @@ class Bucket:
         self.numbers = [m.number for m in members]
         self.groups = [m.group for m in members]
         self.layouts = [layout_of(p) for p in self.params]
-        self.contiguous = list(map(Tensor.is_contiguous, self.params))
-        self.has_views = any(p.is_complex() for p in self.params)
         self.launch: Launch | None = None
         if choice.lowering.startswith("native"):
             self.launch = Launch(kernel(program), self.items, each=choice.lowering == "native each")
         self._no_grads = (None,) * len(self.items)
         self.grads: Sequence[Tensor | None] = self._no_grads
+        self.alike: Fingerprint | None = None
+        """Of parameters and gradients as they were bound, if the kernels take them as they are."""
         self.complete = False
         """Whether every parameter has a gradient in this step."""
         self.zeros = [0] * len(self.items)
@@ -80,29 +81,27 @@ class Bucket:
         self.facts = [shape_facts(m.item.shape, m.item.dtype) for m in members] if wants & FACT_NAMES else None
         self.companions: dict[Program, Bucket] = {}
 
-    def bind_fast(self, grads: Sequence[Tensor | None]) -> bool:
-        """Takes the gradients if all are there and as described; nothing happened if not."""
-        if self.has_views or self.launch is None or not self._seems_unmoved() or not self.launch.bind_all(grads):
+    def bind_alike(self, grads: Sequence[Tensor | None]) -> bool:
+        """Takes the gradients if they and the parameters are as those of the last ``bind``; nothing happened if not."""
+        if self.alike is None or not self.alike.matches((*self.params, *grads)):
             return False
         self.grads, self.complete = grads, True
+        if self.launch is not None:
+            self.launch.bind_alike(grads)  # type: ignore[arg-type]
         return True
-
-    def _seems_unmoved(self) -> bool:
-        """The part of ``is_outdated`` that decides where a kernel finds an element: all of it would take longer than
-        the step of a small model."""
-        if list(map(Tensor.is_contiguous, self.params)) != self.contiguous:
-            return False
-        return self.program.elementwise or [p.shape for p in self.params] == [layout[0] for layout in self.layouts]
 
     def is_outdated(self) -> bool:
         """Whether a parameter's ``data`` has become another view of the same memory."""
         return any(layout_of(p) != layout for p, layout in zip(self.params, self.layouts, strict=True))
 
-    def bind(self, grads: Sequence[Tensor | None]) -> None:
-        """Takes gradients that were checked one by one."""
+    def bind(self, given: Sequence[Tensor | None], grads: Sequence[Tensor | None]) -> None:
+        """Takes gradients that were checked one by one; ``given`` are those of the parameters."""
         self.grads, self.complete = grads, all(g is not None for g in grads)
         if self.launch is not None:
-            self.launch.bind_each(grads)
+            self.launch.bind(grads)
+        self.alike = None
+        if self.complete and all(map(_is_unconverted, given, grads)):
+            self.alike = Fingerprint((*self.params, *given))  # type: ignore[arg-type]
 
     def release(self) -> None:
         """Lets go of the gradients: kept until the next step, they would stand beside the new ones in memory."""
@@ -134,8 +133,24 @@ class Bucket:
         if found is None:
             found = self.companions[program] = Bucket(program, self.choice, self.maximize, self.members)
         if program.uses_gradient:
-            found.bind(self.grads)
+            found._share(self)
         return found
+
+    def _share(self, other: Bucket) -> None:
+        """Takes the gradients that another bucket has bound."""
+        self.grads, self.complete = other.grads, other.complete
+        if self.launch is None:
+            return
+        if self.alike is not None and self.alike is other.alike:
+            self.launch.bind_alike(self.grads)  # type: ignore[arg-type]
+        else:
+            self.launch.bind(self.grads)
+            self.alike = other.alike
+
+
+def _is_unconverted(given: Any, taken: Any) -> bool:
+    """Whether a gradient is read where it is."""
+    return bool(given.dtype == taken.dtype and given.data_ptr() == taken.data_ptr())
 
 
 FACT_NAMES = {"numel", "rows", "cols", "batch", "lead", "lead_length", "dtype_eps", "total"}
@@ -151,7 +166,10 @@ class Plan:
     pointers: list[int]
     waiting: list[Tensor]
     """Parameters that never had a gradient, and so have no states."""
-    states: Mapping[Tensor, Any]
+    states: dict[Tensor, Any]
+    """Of the optimizer."""
+    completed: dict[Tensor, Watched]
+    """What they are once the step is made: one that is refused must leave no state behind."""
     settings: list[tuple[Any, ...]]
     """Per group, what the specialisation was chosen from."""
     forms: list[tuple[Any, ...]]
@@ -163,6 +181,16 @@ class Plan:
     """Counters and scalar states of all parameters, by name."""
     versions: list[int] = dataclasses.field(default_factory=list)
     """Autograd's counters of these parameters after the last step: tells when one was written to."""
+
+    def commit(self) -> None:
+        """Puts the states that this plan has completed into the optimizer."""
+        for param, entry in self.completed.items():
+            known = self.states.get(param)
+            if isinstance(known, Watched):
+                known.replace(entry)
+            else:
+                dict.__setitem__(self.states, param, entry)
+        self.completed = {}
 
     def write_scalars(self, writes: Sequence[ScalarWrite]) -> None:
         for target, name, value in writes:

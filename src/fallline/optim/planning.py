@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from fallline.lower.batch import HALF
-from fallline.optim import gradients
 from fallline.optim.choose import choose_lowering
 from fallline.optim.counters import Counters
 from fallline.optim.group_reader import GroupReader
@@ -74,32 +73,25 @@ def _has_settings(plan: Plan, reader: GroupReader, groups: Groups) -> bool:
 
 
 def make_plan(reader: GroupReader, groups: Groups, states: dict[Tensor, Any], changed: Callable[[], None]) -> Plan:
-    """``changed`` is called when someone replaces a state."""
+    """``changed`` is called when someone replaces a state.  Nothing changes before the plan is committed."""
     check_alike(groups, reader.description)
     candidates, waiting = _candidates(reader, groups, states)
     refuse_shared([c.param for c in candidates], [c.name for c in candidates])
-    completed = [_completed(c, reader, groups[c.group], states.get(c.param) or {}) for c in candidates]
-    # Nothing above has changed anything; now states may be set.
-    for candidate, entry in zip(candidates, completed, strict=True):
-        known = states.get(candidate.param)
-        if isinstance(known, Watched):
-            dict.clear(known)
-            dict.update(known, entry)
-        else:
-            dict.__setitem__(states, candidate.param, Watched(entry, changed))
+    completed = {c.param: _completed(c, reader, groups[c.group], states.get(c.param) or {}) for c in candidates}
     everyone = all_params(groups)
     scalars = [name for name, state in reader.description.rule.states.items() if state.shape == "scalar"]
-    counters, flat = _shared_scalars(scalars, candidates, states, len(everyone))
+    counters, flat = _shared_scalars(scalars, candidates, completed, len(everyone))
     return Plan(
-        buckets=_buckets(candidates, groups, states),
+        buckets=_buckets(candidates, groups, completed),
         params=[c.param for c in candidates],
         everyone=everyone,
         pointers=[c.param.data_ptr() for c in candidates],
         waiting=waiting,
         states=states,
+        completed={param: Watched(entry, changed) for param, entry in completed.items()},
         settings=[reader.settings(group) for group in groups],
         forms=[reader.form(group) for group in groups],
-        masters=[(c.param, states[c.param][MASTER]) for c in candidates if MASTER in states[c.param]],
+        masters=[(param, entry[MASTER]) for param, entry in completed.items() if MASTER in entry],
         counters=counters,
         flat=flat,
     )
@@ -120,8 +112,6 @@ def _candidates(
                 waiting.append(param)
                 continue
             name = reader.check_member(group, g, index)
-            if param.grad is not None and param.grad.is_sparse:
-                gradients.refuse_sparse(reader.description, group, name)
             trace = reader.trace(group, param.ndim + param.is_complex())
             found.append(Candidate(param, number, g, name, reader.description.rule.program(trace)))
     return found, waiting
@@ -153,7 +143,7 @@ def _completed(
 
 
 def _shared_scalars(
-    scalars: Sequence[str], candidates: Sequence[Candidate], states: Mapping[Tensor, Any], count: int
+    scalars: Sequence[str], candidates: Sequence[Candidate], entries: Mapping[Tensor, dict[str, Any]], count: int
 ) -> tuple[Counters, dict[str, np.ndarray]]:
     """Makes counters and scalar states of all parameters views of one flat tensor each: a thousand 0-d tensors cost
     more to advance than a kernel takes."""
@@ -162,18 +152,18 @@ def _shared_scalars(
         dtype = torch.float32 if name == STEP else torch.float64
         flat[name] = torch.zeros(count, dtype=dtype, device="cpu")
         for candidate in candidates:
-            entry = states[candidate.param]
+            entry = entries[candidate.param]
             if name in entry:
                 flat[name][candidate.number] = float(entry[name])
-                dict.__setitem__(entry, name, flat[name][candidate.number])
+                entry[name] = flat[name][candidate.number]
     return Counters(flat[STEP]), {name: values.numpy() for name, values in flat.items()}
 
 
-def _buckets(candidates: Sequence[Candidate], groups: Groups, states: Mapping[Tensor, Any]) -> list[Bucket]:
+def _buckets(candidates: Sequence[Candidate], groups: Groups, entries: Mapping[Tensor, Any]) -> list[Bucket]:
     found: dict[Any, list[Member]] = {}
     for param, number, g, name, program in candidates:
         group = groups[g]
-        item = build_item(program.states, param, states[param], group, number)
+        item = build_item(program.states, param, entries[param], group, number)
         choice = choose_lowering(program, item, group)
         found.setdefault((program, choice, group["maximize"]), []).append(Member(param, item, number, g, name))
     return [Bucket(program, choice, maximize, members) for (program, choice, maximize), members in found.items()]

@@ -59,6 +59,11 @@ class Watched(dict[str, Any]):
         super().clear()
         self._changed()
 
+    def replace(self, values: Mapping[str, Any]) -> None:
+        """From inside, by who knows what the kernels hold."""
+        super().clear()
+        super().update(values)
+
     def __reduce__(self) -> tuple[Any, ...]:
         # Copied and pickled as what it is to everyone else.
         return dict, (dict(self),)

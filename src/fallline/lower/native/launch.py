@@ -1,8 +1,7 @@
 """Runs a kernel over all parameters of a batch in one call.
 
 What does not change between steps is described once; a step passes gradients' pointers and a few rows of
-scalars.  With many small tensors this file, not the kernel, decides the time: the checks of a step run
-as ``map`` over C-level descriptors, about 0.3 µs per parameter.
+scalars.  With many small tensors this file, not the kernel, decides the time.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import ctypes
 import struct
 from collections.abc import Sequence
 from ctypes import addressof, c_double, c_int32, c_int64, c_uint64, c_void_p
-from operator import attrgetter
 from typing import Any
 
 import torch
@@ -26,9 +24,6 @@ from fallline.rules.graph import Space
 # Codes of native/formats.h.
 DENSE = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 BLOCKWISE = {("int8", "signed"): 3, ("int8", "nonneg"): 4, ("int4", "signed"): 5, ("int4", "nonneg"): 6}
-
-_dtype_of = attrgetter("dtype")
-_bytes_of = attrgetter("nbytes")
 
 
 def supports(tensor: Tensor) -> bool:
@@ -66,17 +61,9 @@ class Launch:
         self.pack = struct.Struct(f"{count}Q").pack_into
         self.keep: list[list[Any]] = [[] for _ in items]
         self.grad_strides: list[tuple[int, ...] | None] = [None] * count
-        self.grad_dtypes = [_param(item).dtype for item in items]
-        self.grad_bytes = [item.numel * _param(item).element_size() for item in items]
-        # Two bytes per element may be either of two dtypes; four are float32.
-        self.ambiguous = any(dtype != torch.float32 for dtype in self.grad_dtypes)
-        self.odd_grads: set[int] = set()
         self.grad_arrays: dict[int, Any] = {}
-        # The only contiguous tensors that may be negated lazily: the imaginary part of a conjugated number.
-        self.tiny = [i for i, item in enumerate(items) if item.numel == 1]
         for i in range(count):
             self.describe(i, permuted=self.may_permute(i))
-        self.simple = all(strides is None for strides in self.grad_strides)
         scalars = max(1, count * len(kernel.slots.scalars))
         self.scalars = (c_double * scalars)()
         self.job = CJob(
@@ -109,11 +96,9 @@ class Launch:
         item = self.items[i]
         keep = self.keep[i] = []
         for position, name in enumerate(self.program.operands):
-            at = i * self.n_operands + position
-            if position == self.grad_at:
-                self.operands[at] = COperand(format=DENSE[self.grad_dtypes[i]])
-            else:
-                self.operands[at] = self.c_operand(item.operand(self.program, name), keep, permuted)
+            if position != self.grad_at:
+                operand = self.c_operand(item.operand(self.program, name), keep, permuted)
+                self.operands[i * self.n_operands + position] = operand
         self.grad_strides[i] = _param(item).stride() if permuted else None
         batch, rows, cols = program_view(self.program, item.shape)
         sizes = (c_int64 * max(1, len(item.shape)))(*item.shape)
@@ -152,25 +137,12 @@ class Launch:
             strides = addressof(array)
         return COperand(data=data.data_ptr(), strides=strides, format=DENSE[data.dtype], stochastic=operand.stochastic)
 
-    def bind_all(self, grads: Sequence[Tensor | None]) -> bool:
-        """Takes this step's gradients if all are there and lie as described; changes nothing otherwise."""
-        if not self.simple or self.odd_grads:
-            return False
-        try:
-            if not (
-                list(map(_bytes_of, grads)) == self.grad_bytes
-                and all(map(Tensor.is_contiguous, grads))  # type: ignore[arg-type]
-                and not (self.ambiguous and list(map(_dtype_of, grads)) != self.grad_dtypes)
-                and not any(grads[i].is_neg() for i in self.tiny)  # type: ignore[union-attr]
-            ):
-                return False
-            self.pack(self.pointers, 0, *map(Tensor.data_ptr, grads))  # type: ignore[arg-type]
-            return True
-        except (TypeError, AttributeError, RuntimeError):
-            return False  # one is missing, or is no dense tensor
+    def bind_alike(self, grads: Sequence[Tensor]) -> None:
+        """Takes gradients that differ from those of the last ``bind`` in nothing but where they are."""
+        self.pack(self.pointers, 0, *map(Tensor.data_ptr, grads))
 
-    def bind_each(self, grads: Sequence[Tensor | None]) -> None:
-        """Takes gradients of any layout; what differs from the last description is described again."""
+    def bind(self, grads: Sequence[Tensor | None]) -> None:
+        """Takes gradients of any layout, in any dtype of ``DENSE``."""
         for i, grad in enumerate(grads):
             self.bind_one(i, grad)
 
@@ -188,12 +160,8 @@ class Launch:
         if self.grad_strides[i] is None and not grad.is_contiguous():
             array = self.grad_arrays[i] = (c_int64 * grad.ndim)(*grad.stride())
             operand.strides = addressof(array)
-            self.odd_grads.add(i)
         else:
             operand.strides = None
-            self.odd_grads.discard(i)
-        if grad.dtype != self.grad_dtypes[i]:
-            self.odd_grads.add(i)
 
     def number(self, numbers: StepNumbers) -> None:
         """Takes this step's scalars."""
