@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from fallline.lower.foreach import IN_CACHE
 from fallline.measure import clock, machine
 from fallline.measure.clock import CacheFlush, seconds_of
 from fallline.measure.interleave import (
@@ -226,6 +227,12 @@ def test_temporaries_are_counted() -> None:
     lists = step_temporaries("foreach", "adan", (), shapes, "float32")
     assert 4000 <= loop < lists  # one tensor's against those of all
     assert lists >= 8 * 4000
+
+
+def test_temporaries_of_lists_stay_in_a_cache() -> None:
+    """They come in parts: a list as long as the model would take several times its memory anew in every step."""
+    shapes = ((IN_CACHE // 4,),) * 32
+    assert 4 * IN_CACHE <= step_temporaries("foreach", "adamw", (), shapes, "float32") <= 6 * 4 * IN_CACHE
 
 
 @pytest.mark.parametrize("optimizer", ["amos", "amos_algoperf", "lamb", "prodigy", "schedule_free_prodigy"])

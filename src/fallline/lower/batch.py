@@ -37,6 +37,11 @@ class Operand:
     slot: int = 0
     lazy: bool = False
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether storing a value is copying it."""
+        return self.format is None and not self.stochastic and not self.data.is_complex()
+
     def load(self, shape: torch.Size, dtype: torch.dtype) -> Tensor:
         if self.format is not None:
             assert self.scale is not None

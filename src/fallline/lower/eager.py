@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,19 +47,21 @@ def load_operands(
     program: Program, one: PassSource, item: Item, grad: Tensor | None, grad_factor: float
 ) -> dict[int, Tensor]:
     """The tensors a pass reads, in the item's computing dtype."""
-    loaded = {}
-    for node in one.takes:
-        if node.op != "operand":
-            continue
-        if node.attr == program.grad:
-            assert grad is not None
-            value = grad if grad.dtype == item.dtype else grad.to(item.dtype)
-            loaded[node.index] = value * grad_factor if grad_factor != 1.0 else value
-        elif node.attr in item.small:
-            loaded[node.index] = item.small[node.attr].to(item.dtype)
-        else:
-            loaded[node.index] = item.operand(program, node.attr).load(item.shape, item.dtype)
-    return loaded
+    return {
+        node.index: load_operand(program, node.attr, item, grad, grad_factor)
+        for node in one.takes
+        if node.op == "operand"
+    }
+
+
+def load_operand(program: Program, name: str, item: Item, grad: Tensor | None, grad_factor: float) -> Tensor:
+    if name == program.grad:
+        assert grad is not None
+        value = grad if grad.dtype == item.dtype else grad.to(item.dtype)
+        return value * grad_factor if grad_factor != 1.0 else value
+    if name in item.small:
+        return item.small[name].to(item.dtype)
+    return item.operand(program, name).load(item.shape, item.dtype)
 
 
 def totals(reductions: Sequence[Node], known: Sequence[dict[int, Any]]) -> list[Tensor]:
@@ -84,13 +87,9 @@ def store_results(
 ) -> None:
     """Writes the last pass's values: full-size ones through their formats, then small ones and scalars."""
     written = [*program.writes, *program.small_writes]
-    values = dict(
-        zip(
-            written,
-            (_apart(program, item, n, r) for n, r in zip(written, results, strict=False)),
-            strict=True,
-        )
-    )
+    values = dict(zip(written, results, strict=False))
+    if passes_operands_on(program):
+        values = {name: _apart(program, item, name, value) for name, value in values.items()}
     for name in program.writes:
         value, operand = values[name], item.operand(program, name)
         if not isinstance(value, Tensor) or value.shape != item.shape:
@@ -103,6 +102,16 @@ def store_results(
         target.copy_(torch.as_tensor(values[name], dtype=target.dtype, device=target.device).expand_as(target))
     for name, value in zip(program.late_writes, results[len(written) :], strict=True):
         late[name][index] = float(value)
+
+
+@functools.cache
+def passes_operands_on(program: Program) -> bool:
+    """Whether what is written may be another operand as it was, its very memory."""
+
+    def unchanged(node: Node) -> bool:
+        return node.op == "operand" or (node.op in ("where", "reduce") and any(map(unchanged, node.args)))
+
+    return any(map(unchanged, (*program.writes.values(), *program.small_writes.values())))
 
 
 def _apart(program: Program, item: Item, name: str, value: Any) -> Any:
