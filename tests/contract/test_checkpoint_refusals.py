@@ -7,7 +7,7 @@ import torch
 
 import fallline
 
-from .trajectories import Unchanged, assert_same, parameters, run, values
+from .trajectories import Unchanged, assert_near, assert_same, parameters, run, values
 
 
 def good(state_dtype="float32", name="AdamW"):
@@ -37,6 +37,10 @@ def with_groups(edit):
     return saved
 
 
+def with_option(saved, name, value):
+    return {**saved, "param_groups": [{**group, name: value} for group in saved["param_groups"]]}
+
+
 def torch_checkpoint(name, **options):
     opt = getattr(torch.optim, name)(parameters((64, 65), (5,)), **options)
     return opt.state_dict()
@@ -46,12 +50,23 @@ CASES = {
     "another optimizer of fallline": (lambda: good(name="Lion"), ["'lion'", "AdamW", "fallline.Lion"]),
     "another optimizer of torch with states": (
         lambda: _stepped(torch.optim.RMSprop(parameters((64, 65), (5,)))),
-        ["betas", "AdamW"],
+        ["AdamW", "torch.optim.RMSprop", "fallline.RMSprop"],
     ),
-    "another optimizer of torch without states": (lambda: torch_checkpoint("SGD"), ["betas", "AdamW"]),
+    "another optimizer of torch without states": (
+        lambda: torch_checkpoint("SGD"),
+        ["AdamW", "torch.optim.SGD", "fallline.SGD"],
+    ),
     "torch's Adam, whose decay is coupled": (
         lambda: torch_checkpoint("Adam", weight_decay=0.1),
-        ["decoupled_weight_decay", "fallline.Adam"],
+        ["AdamW", "torch.optim.Adam", "fallline.Adam"],
+    ),
+    "coupled decay of an unknown optimizer": (
+        lambda: with_option(torch_checkpoint("Adam"), "their_own", 1),
+        ["group 0", "decoupled_weight_decay=False", "another optimizer than AdamW", "class that wrote it"],
+    ),
+    "options of an unknown optimizer": (
+        lambda: with_option(torch_checkpoint("SGD"), "their_own", 1),
+        ["group 0", "'betas'", "another optimizer than AdamW", "class that wrote it"],
     ),
     "newer version": (lambda: with_header(version=99, rule="adamw"), ["99", "1", "fallline"]),
     "header that is none": (lambda: {**good(), "fallline": 7}, ["fallline", "7"]),
@@ -167,3 +182,42 @@ def test_capturable_checkpoint_of_torch_is_loaded_as_an_ordinary_one():
     opt = fallline.AdamW(parameters((64, 65), (5,)))
     opt.load_state_dict(saved)
     assert opt.param_groups[0]["capturable"] is False
+
+
+TORCH_CLASSES = [
+    name
+    for name, value in vars(torch.optim).items()
+    if isinstance(value, type) and issubclass(value, torch.optim.Optimizer) and name != "Optimizer"
+]
+# Adam has AdamW's form of decay as an option.
+LOADS = {(name, name) for name in TORCH_CLASSES} | {("AdamW", "Adam")}
+
+
+@pytest.mark.parametrize("scheduled", [False, True], ids=["", "scheduled"])
+@pytest.mark.parametrize(
+    "mine", ["AdamW", "Adam", "AMSGrad", "SGD", "NAdam", "RAdam", "Adafactor", "Lion", "NAdamW", "ScheduleFreeAdamW"]
+)
+@pytest.mark.parametrize("theirs", TORCH_CLASSES)
+def test_checkpoint_of_another_class_of_torch_names_the_class_to_load_it_into(theirs, mine, scheduled):
+    wrote = getattr(torch.optim, theirs)(parameters((3, 4)))
+    if scheduled:
+        torch.optim.lr_scheduler.CosineAnnealingLR(wrote, 10)
+    opt = getattr(fallline, mine)(parameters((3, 4)), lr=0.5)
+    if (theirs, "Adam" if mine == "AMSGrad" else mine) in LOADS:
+        opt.load_state_dict(wrote.state_dict())
+        assert opt.param_groups[0]["lr"] == wrote.param_groups[0]["lr"]
+        return
+    remedy = f"load it into fallline.{theirs}" if hasattr(fallline, theirs) else "fallline has no such optimizer"
+    with Unchanged(opt), pytest.raises(ValueError) as error:
+        opt.load_state_dict(wrote.state_dict())
+    assert str(error.value).startswith(f"{mine} cannot load a checkpoint of torch.optim.{theirs}; {remedy}")
+
+
+@pytest.mark.parametrize("name", [name for name in TORCH_CLASSES if hasattr(fallline, name)])
+def test_the_class_that_is_named_loads_it(name):
+    wrote = getattr(torch.optim, name)(parameters((3, 4)))
+    opt = getattr(fallline, name)(parameters((3, 4)))
+    opt.load_state_dict(wrote.state_dict())
+    run(opt, 1)
+    run(wrote, 1)
+    assert_near(values(opt.param_groups[0]["params"]), values(wrote.param_groups[0]["params"]))

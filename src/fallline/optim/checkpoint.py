@@ -18,6 +18,7 @@ from torch import Tensor
 from fallline.optim.options import GROUP_OPTIONS, IMPLEMENTATION, REFUSED
 from fallline.optim.planning import all_params
 from fallline.optim.states import MASTER, STEP, WatchedStates, fitted, fitted_master, keys_of
+from fallline.optim.torch_classes import torch_writers
 from fallline.optimizers import descriptions
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ def _check_origin(optimizer: RuleOptimizer, saved: Any) -> None:
         )
     header = saved.get(HEADER)
     if header is None:
+        _refuse_another_of_torch(optimizer, saved["param_groups"])
         return
     if not isinstance(header, Mapping) or not isinstance(header.get("version"), int):
         raise ValueError(f"the checkpoint's entry {HEADER!r} is {header!r}, which fallline did not write; remove it")
@@ -155,6 +157,15 @@ def _check_origin(optimizer: RuleOptimizer, saved: Any) -> None:
         other = next((d.class_name for d in descriptions() if d.rule.name == header.get("rule")), None)
         remedy = f"load it into fallline.{other}" if other else "load it into the optimizer that wrote it"
         raise ValueError(f"{name} cannot load a checkpoint of {header.get('rule')!r}; {remedy}")
+
+
+def _refuse_another_of_torch(optimizer: RuleOptimizer, groups: list[Any]) -> None:
+    """Raises if this is a checkpoint of a class of torch.optim that is not this optimizer's."""
+    writers = torch_writers(groups[0]) if groups and isinstance(groups[0], Mapping) else []
+    if writers and optimizer.description.torch_class not in writers:
+        ours = any(d.class_name == writers[0] for d in descriptions())
+        remedy = f"load it into fallline.{writers[0]}" if ours else "fallline has no such optimizer, go on with torch's"
+        raise ValueError(f"{type(optimizer).__name__} cannot load a checkpoint of torch.optim.{writers[0]}; {remedy}")
 
 
 _LAYOUT = {"state": Mapping, "param_groups": list}
@@ -211,6 +222,12 @@ def _merged_group(
         if name not in theirs and name in description.defaults and name not in GROUP_OPTIONS:
             raise ValueError(
                 f"{where} has no {name!r}: it is of another optimizer than {type(optimizer).__name__}; "
+                "load it into the class that wrote it"
+            )
+    for name, value in description.torch_group.items():
+        if theirs.get(name, value) != value:
+            raise ValueError(
+                f"{where} has {name}={theirs[name]!r}: it is of another optimizer than {type(optimizer).__name__}; "
                 "load it into the class that wrote it"
             )
     keep = {"params", *REFUSED, *IMPLEMENTATION}

@@ -1,0 +1,31 @@
+"""Which class of ``torch.optim`` wrote a checkpoint: each class keeps other options in its groups."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from fallline.optim.options import SCHEDULER_KEYS
+
+
+def torch_writers(group: Mapping[str, Any]) -> list[str]:
+    """Names of the classes that keep exactly these options in a group, the likeliest first; none if it is of somebody
+    else, or of a torch with other options."""
+    keys = frozenset(map(str, group)) - {"params", "param_names", *SCHEDULER_KEYS}
+    found = [name for name, options in _options().items() if options == keys]
+    # Adam and AdamW keep the same ones: Adam with this flag is AdamW.
+    if "AdamW" in found:
+        found = ["AdamW", "Adam"] if group["decoupled_weight_decay"] else ["Adam"]
+    return found
+
+
+@functools.cache
+def _options() -> dict[str, frozenset[str]]:
+    found = {}
+    for name, value in vars(torch.optim).items():
+        if isinstance(value, type) and issubclass(value, torch.optim.Optimizer) and value is not torch.optim.Optimizer:
+            found[name] = frozenset(value([torch.zeros(1, 1)]).defaults)  # type: ignore[call-arg]
+    return found
