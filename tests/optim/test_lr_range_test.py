@@ -432,3 +432,10 @@ def test_optimizer_without_a_rate():
     del optimizer.param_groups[0]["lr"]
     with pytest.raises(ValueError, match="group 0 of SGD has no 'lr' to sweep"):
         lr_range_test(model, step, optimizer, [None])
+
+
+def test_optimizer_whose_rate_follows_from_the_step_number():
+    model, step = quadratic()
+    optimizer = fallline.Adafactor(model.parameters(), variant="hf")
+    with pytest.raises(ValueError, match=r"group 0 of Adafactor has lr=None.*relative_step=False"):
+        lr_range_test(model, step, optimizer, [None])

@@ -88,6 +88,16 @@ def test_a_factored_adafactor_has_nothing_to_store_in_8_bits() -> None:
     fallline.Adafactor([torch.ones(64, 64, requires_grad=True)], variant="hf", beta1=0.9, state_dtype="int8")
 
 
+def test_adafactors_second_moments_of_vectors_are_stored_in_8_bits() -> None:
+    vector, matrix = torch.ones(8192, requires_grad=True), torch.ones(64, 64, requires_grad=True)
+    optimizer = fallline.Adafactor([vector, matrix], state_dtype="int8")
+    for _ in range(2):
+        vector.grad, matrix.grad = torch.linspace(-1.0, 1.0, 8192), torch.ones(64, 64)
+        optimizer.step()
+    assert optimizer.state[vector]["variance:int8"].dtype == torch.uint8
+    assert optimizer.state[matrix]["row_var"].dtype == torch.float32
+
+
 # ---------------------------------------------------------------------------- odd inputs with a meaning
 
 

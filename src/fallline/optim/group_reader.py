@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import Any
 
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 
 from fallline.optim.choose import check_possible
 from fallline.optim.layout import check_parameter
@@ -48,8 +49,10 @@ class GroupReader:
     def check_formats(self, group: Mapping[str, Any]) -> None:
         if group["state_dtype"] == "float32":
             return
-        states = self.description.rule.program(self.trace(group, 2)).states
-        if not any(state.low_bit for state in states.values()):
+        # Which states there are may depend on the number of axes: Adafactor factors matrices, but no vectors.
+        axes = {param.ndim for param in group["params"] if not is_lazy(param)} or {2}
+        programs = [self.description.rule.program(self.trace(group, ndim)) for ndim in sorted(axes)]
+        if not any(state.low_bit for program in programs for state in program.states.values()):
             raise ValueError(
                 f"state_dtype={group['state_dtype']!r}: with these options {self.optimizer} has no state that can "
                 'be stored in so few bits; use "float32"'

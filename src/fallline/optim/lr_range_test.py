@@ -236,6 +236,11 @@ def _checked(model: Any, function: Any, optimizer: Any) -> torch.optim.Optimizer
     for i, group in enumerate(optimizer.param_groups):
         if "lr" not in group:
             raise ValueError(f"group {i} of {type(optimizer).__name__} has no 'lr' to sweep")
+        if group["lr"] is None:
+            raise ValueError(
+                f"group {i} of {type(optimizer).__name__} has lr=None, so its rate follows from the step number and "
+                "there is none to sweep; make the optimizer with a number (Adafactor: relative_step=False, lr=1e-3)"
+            )
     return optimizer
 
 
