@@ -107,6 +107,18 @@ CASES: dict[str, Case] = {
     "mars, amsgrad": Case("MARS", "mars", dict(lr=0.01, amsgrad=True, betas=(0.9, 0.8), eps=1e-3)),
     "mars, lion, amsgrad": Case("MARS", "mars", dict(mars_type="mars-lion", amsgrad=True, weight_decay_1d=0.0)),
     "amsgrad": Case("AMSGrad", "adam", dict(lr=0.01, betas=(0.9, 0.8)), dict(lr=0.01, betas=(0.9, 0.8), amsgrad=True)),
+    "amsgrad, optax": Case(
+        "AMSGrad",
+        "adam",
+        dict(lr=0.01, betas=(0.9, 0.8), weight_decay=0.1, variant="optax"),
+        dict(lr=0.01, betas=(0.9, 0.8), weight_decay=0.1, variant="optax", amsgrad=True),
+    ),
+    "amsgrad, paper": Case(
+        "AMSGrad",
+        "adam",
+        dict(lr=0.01, betas=(0.9, 0.8), weight_decay=0.1, variant="paper", decoupled_weight_decay=True),
+        dict(lr=0.01, betas=(0.9, 0.8), weight_decay=0.1, variant="paper", decoupled_weight_decay=True, amsgrad=True),
+    ),
     "cautious adamw": cautious(
         "AdamW", "cautious_adamw", dict(lr=0.01, eps=1e-6, weight_decay=0.1), dict(variant="timm")
     ),

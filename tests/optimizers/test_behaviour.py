@@ -194,6 +194,8 @@ def test_ademamix_without_fast_mean_does_not_store_it() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "says"),
     [
+        ("Adam", {"variant": "jax"}, "variant must be 'torch' or 'optax' or 'paper', got 'jax'"),
+        ("Adam", {"variant": "optax", "amsgrad": False}, "are forms of AMSGrad; they need amsgrad=True"),
         ("Adadelta", {"rho": 1.0}, r"rho must be in \[0, 1\), got 1"),
         ("NAdam", {"momentum_decay": -1.0}, "momentum_decay must be >= 0, got -1"),
         ("NAdam", {"decoupled_weight_decay": 2}, "decoupled_weight_decay must be False or True, got 2"),

@@ -1,5 +1,6 @@
 """Optimizers that must agree with others, each under its exact conditions, and differ as soon as one is broken."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -138,6 +139,40 @@ def test_amsgrad_is_adam_as_long_as_the_second_moment_grows() -> None:
 
 def test_amsgrad_is_adam_with_its_option() -> None:
     assert agree(trajectory(fallline.AMSGrad, lr=0.1), trajectory(fallline.Adam, lr=0.1, amsgrad=True))
+
+
+def test_amsgrads_of_different_sources_differ_where_they_should() -> None:
+    """While the second moment grows, its largest value is the last one, corrected or not; the paper corrects nothing.
+    When it falls, torch's largest v is still divided by a correction that shrinks, optax's is not."""
+    common: dict[str, Any] = dict(lr=0.1, betas=(0.9, 0.9))
+    forms = ("torch", "optax", "paper")
+    grown, fallen = (
+        {form: trajectory(fallline.AMSGrad, gradient, **common, variant=form) for form in forms}
+        for gradient in (growing, falling)
+    )
+    assert agree(grown["torch"], grown["optax"])
+    assert not agree(grown["torch"], grown["paper"])
+    for one, other in itertools.combinations(forms, 2):
+        assert not agree(fallen[one], fallen[other])
+
+
+@pytest.mark.parametrize("variant", ["optax", "paper"])
+def test_amsgrads_whose_denominator_never_shrinks(variant: str) -> None:
+    """Without momentum, equal gradients after a large one then never make larger steps; torch's form does."""
+
+    def moves(variant: str) -> list[float]:
+        p = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+        optimizer = fallline.AMSGrad([p], lr=1.0, betas=(0.0, 0.9), eps=0.0, variant=variant)
+        seen = [0.0]
+        for step in range(12):
+            p.grad = torch.full_like(p, 1.0 if step == 0 else 0.1)
+            optimizer.step()
+            seen.append(-p.item())
+        return [b - a for a, b in itertools.pairwise(seen)][1:]
+
+    assert max(moves(variant)) == pytest.approx(min(moves(variant)))
+    assert moves("torch") == sorted(moves("torch"))
+    assert moves("torch")[-1] > 1.5 * moves("torch")[0]
 
 
 def test_nadamw_is_not_nadam() -> None:

@@ -84,7 +84,12 @@ def test_momenta_of_nadam_are_exported_as_torch_keeps_them():
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("Adagrad", {"eps_inside": True}), ("RMSprop", {"eps_inside": True}), ("Adadelta", {"gamma": 0.5})],
+    [
+        ("Adagrad", {"eps_inside": True}),
+        ("RMSprop", {"eps_inside": True}),
+        ("Adadelta", {"gamma": 0.5}),
+        ("Adam", {"variant": "optax"}),
+    ],
 )
 def test_forms_that_torch_does_not_have_are_not_exported(name, options):
     """It would go on with other equations, silently."""

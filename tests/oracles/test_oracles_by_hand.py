@@ -376,6 +376,17 @@ def test_cautious_adamw() -> None:
     check("cautious_adamw", dict(DECAYED, variant="timm"), [1.0, 1.0, 1.0], grads, path)
 
 
+def test_amsgrad_where_sources_differ() -> None:
+    # Gradients 2 and 0: m = 1, .5 and v = 1, .75, so that v falls, and the corrected v from 4 to 12/7.
+    m2 = 0.5 / 0.75
+    path = [0.92, 0.92 - 0.1 * m2 / (1 / sqrt(0.4375) + 0.5)]
+    check("adam", dict(ADAM, amsgrad=True), 1.0, [2.0, 0.0], path, max_exp_avg_sq=1.0)
+    path = [0.92, 0.92 - 0.1 * m2 / 2.5]
+    check("adam", dict(ADAM, amsgrad=True, variant="optax"), 1.0, [2.0, 0.0], path, max_exp_avg_sq=4.0)
+    path = [1 - 0.1 / 1.5, 1 - 0.1 * 1.5 / 1.5]
+    check("adam", dict(ADAM, amsgrad=True, variant="paper"), 1.0, [2.0, 0.0], path, max_exp_avg_sq=1.0)
+
+
 def test_textbook_eps() -> None:
     check("adagrad", dict(lr=0.1, eps=5.0, eps_inside=True), 1.0, [2.0], [1 - 0.2 / 3])
     check("rmsprop", dict(lr=0.1, alpha=0.75, eps=3.0, eps_inside=True), 1.0, [2.0], [1 - 0.2 / 2])

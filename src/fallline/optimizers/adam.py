@@ -2,7 +2,8 @@
 
 The usual first choice for transformers and for anything whose gradients differ in scale.  Its weight
 decay is L2 regularisation (it enters the gradient and is scaled by the adaptive rate); for the
-decoupled form see AdamW.  ``amsgrad=True`` never lets the denominator shrink.
+decoupled form see AdamW.  ``amsgrad=True`` divides by the largest second moment so far: Adam does not
+converge on some convex problems, AMSGrad does.
 
 .. math::
     g &\\leftarrow g + \\lambda \\theta \\\\
@@ -10,7 +11,14 @@ decoupled form see AdamW.  ``amsgrad=True`` never lets the denominator shrink.
     \\theta &\\leftarrow \\theta - \\frac{\\alpha}{1-\\beta_1^t}
         \\frac{m}{\\sqrt{v}/\\sqrt{1-\\beta_2^t} + \\varepsilon}
 
-AMSGrad takes the largest v so far, before bias correction, in place of v.
+AMSGrad divides by the largest v so far; :math:`\\bar v \\leftarrow \\max(\\bar v, \\cdot)` has three forms in use, by
+``variant``:
+
+    "torch": the largest v, corrected afterwards: m/(1−β₁ᵗ) over √v̄/√(1−β₂ᵗ) + ε.  While the correction fades, the
+        denominator can still shrink.
+    "optax": the largest corrected v, v/(1−β₂ᵗ): m/(1−β₁ᵗ) over √v̄ + ε.  It never shrinks, so that one large gradient
+        at the start binds for good.
+    "paper": the largest v without any correction: m over √v̄ + ε.
 
 Arguments:
     lr: learning rate α.
@@ -19,6 +27,7 @@ Arguments:
     weight_decay: λ, added to the gradient.
     amsgrad: keep and use the running maximum of v.
     decoupled_weight_decay: decay as AdamW does, as in torch's class.
+    variant: which AMSGrad; "optax" and "paper" imply ``amsgrad=True``.
 
 Example:
     >>> import torch, fallline
@@ -34,14 +43,17 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe, preset
-from fallline.rules import direction, maximum, nonneg, rule, sqrt, static
+from fallline.optimizers.describe import Requirement, describe, preset
+from fallline.rules import choice, direction, maximum, nonneg, rule, sqrt, static, where
+
+TORCH, OPTAX, PAPER = 0, 1, 2
 
 
-@rule(betas=("beta1", "beta2"))
+@rule(betas=("beta1", "beta2"), derive={"final": lambda variant: variant != "torch"})
 def adam(
     p, g, exp_avg, exp_avg_sq: nonneg, max_exp_avg_sq: nonneg(when="amsgrad"), *,
-    lr, beta1, beta2, eps, weight_decay, amsgrad: static, decoupled_weight_decay: static, step,
+    lr, beta1, beta2, eps, weight_decay, amsgrad: static, decoupled_weight_decay: static,
+    variant: choice("torch", "optax", "paper"), final: static, step,
 ):  # fmt: skip
     if decoupled_weight_decay:
         p = p * (1 - lr * weight_decay)
@@ -49,11 +61,18 @@ def adam(
         g = g + weight_decay * p
     exp_avg = beta1 * exp_avg + (1 - beta1) * g
     exp_avg_sq = beta2 * exp_avg_sq + (1 - beta2) * g * g
-    v = exp_avg_sq
-    if amsgrad:
-        v = max_exp_avg_sq = maximum(max_exp_avg_sq, exp_avg_sq)
-    u = exp_avg / (sqrt(v) / sqrt(1 - beta2**step) + eps)
-    return p - lr / (1 - beta1**step) * direction(u), exp_avg, exp_avg_sq, max_exp_avg_sq
+    correction1, correction2 = 1 - beta1**step, 1 - beta2**step
+    if amsgrad and final:
+        # The maximum is of what is divided by, so that it never shrinks.
+        v = max_exp_avg_sq = maximum(max_exp_avg_sq, exp_avg_sq / where(variant == OPTAX, correction2, 1.0))
+        root, correction1 = sqrt(v), where(variant == OPTAX, correction1, 1.0)
+    else:
+        v = exp_avg_sq
+        if amsgrad:
+            v = max_exp_avg_sq = maximum(max_exp_avg_sq, exp_avg_sq)
+        root = sqrt(v) / sqrt(correction2)
+    u = exp_avg / (root + eps)
+    return p - lr / correction1 * direction(u), exp_avg, exp_avg_sq, max_exp_avg_sq
 
 
 Adam = describe(
@@ -66,13 +85,24 @@ Adam = describe(
     weight_decay=0.0,
     amsgrad=False,
     decoupled_weight_decay=False,
-    sources=("torch/optim/adam.py",),
+    variant="torch",
+    variants={"optax": dict(amsgrad=True), "paper": dict(amsgrad=True)},
+    sources=(
+        "torch/optim/adam.py",
+        "google-deepmind/optax transforms scale_by_amsgrad (variant optax)",
+        "Reddi et al. 2018, algorithm 2 (variant paper)",
+    ),
+    deviations=("variant paper has Adam's ε, which the paper leaves out",),
     elsewhere=(
-        "optax's amsgrad takes the largest v after bias correction, torch and this the largest before it: other "
-        "trajectories",
         "bitsandbytes' Adam decays as AdamW does; its weight_decay is not the L2 regularisation that torch's is",
     ),
     torch_class="Adam",
+    requires=(
+        Requirement(
+            lambda amsgrad, variant: amsgrad or variant == "torch",
+            'variant="optax" and variant="paper" are forms of AMSGrad; they need amsgrad=True',
+        ),
+    ),
 )
 AMSGrad = preset(Adam, "amsgrad", "AMSGrad", "Adam with ``amsgrad=True``.", amsgrad=True)
 Adam8bit = preset(Adam, "adam8bit", "Adam8bit", 'Adam with ``state_dtype="int8"``.', state_dtype="int8")
