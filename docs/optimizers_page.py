@@ -6,13 +6,18 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import re
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import torch
 
 import fallline
+from fallline import schedules
 from fallline.optim.registry import Info
 
 PAGE = Path(__file__).with_name("optimizers.md")
@@ -28,17 +33,21 @@ Bytes are per float32 parameter of a large matrix, with the defaults of each cla
 reads and writes, gradient included, each pass over memory counted; it is what a step's time is made of.
 "Elsewhere" says where other packages compute something else under the same name.
 
-All of them take the options `maximize`, `foreach`, `fused`, `compiled`, `cautious`, `state_dtype`,
-`stochastic_rounding`, `master_weights`, `clip_norm` and `skip_nonfinite`, and refuse `capturable`,
-`differentiable` and DTensor by name. With `foreach=None, fused=None` the fastest lowering that is correct runs;
-`fused=True` asks for the native kernels, `foreach=True, fused=False` for torch's foreach operations, both `False`
-for the eager reference.
+All of them take the options `maximize`, `foreach`, `fused`, `compiled`, `state_dtype`, `stochastic_rounding`,
+`master_weights`, `clip_norm` and `skip_nonfinite`, and, where their equations have a direction to mask, `cautious`;
+they refuse `capturable`, `differentiable` and DTensor by name. With `foreach=None, fused=None` the fastest lowering
+that is correct runs; `fused=True` asks for the native kernels, `foreach=True, fused=False` for torch's foreach
+operations, both `False` for the eager reference.
+
+Below the optimizers: [averages of weights](#averages), [schedules](#schedules), [finding a learning
+rate](#finding) and [methods for small problems](#small_problems).
 """
 
 
 def page(infos: Sequence[Info]) -> str:
     parts = [INTRODUCTION, overview(infos)]
     parts += [section(info) for info in infos]
+    parts += around()
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -99,10 +108,10 @@ def _settings(values: Mapping[str, object]) -> str:
 def states(info: Info) -> list[str]:
     if not info.states:
         return ["**States**: none", ""]
-    lines = ["| state | kind | exists | formats |", "|---|---|---|---|"]
+    lines = ["| state | kind | of a matrix, by default | formats |", "|---|---|---|---|"]
     for name, kind in info.states.items():
-        option = info.optional_states.get(name)
-        exists = f"depends on {option}" if option else "always"
+        exists = "no" if name in info.optional_states else "yes"
+        exists += f"; depends on {info.depends_on[name]}" if name in info.depends_on else ""
         bits = "32 bits" if name in info.stays_float32 else "32, 16, 8, 4 bits"
         bits += f"; 32 with {info.float32_with[name]}" if name in info.float32_with else ""
         lines.append(f"| `{name}` | {kind} | {exists} | {bits} |")
@@ -124,9 +133,99 @@ def facts(info: Info) -> list[str]:
         lines.append(f"- Exchanges checkpoints with `torch.optim.{info.torch_class}`, both ways.")
     if info.sparse_gradients:
         lines.append("- Takes sparse gradients.")
+    if "cautious" in info.cannot:
+        lines.append("- Refuses `cautious=True`: its equations have no direction that could be masked.")
     lines += [f"- Deviation: {inline(text)}." for text in info.deviations]
     lines += [f"- Elsewhere: {inline(text)}." for text in info.elsewhere]
     return [*lines, ""]
+
+
+# ---------------------------------------------------------------------------- around an optimizer
+
+
+def around() -> list[str]:
+    """What optimizers are used with: the same kind of page, from the same kind of docstring."""
+    averages = {(fallline.LawaQueue, fallline.LawaEma): "lawa_queue", (fallline.WeightEma,): "weight_ema"}
+    parts = [AVERAGES, kept_by_averages([cls for classes in averages for cls in classes])]
+    parts += [companion(classes, name) for classes, name in averages.items()]
+    parts.append(SCHEDULES)
+    parts += [companion((getattr(schedules, _camel(name)),), name) for name in schedules.__all__ if name.islower()]
+    parts += [FINDING, *docstring(inspect.getmodule(fallline.lr_range_test).__doc__)]
+    parts += [companion((fallline.lr_range_test,), "lr_range_test")]
+    parts.append(SMALL)
+    parts += [companion((fallline.FullMatrixAdagrad,), "full_matrix_adagrad")]
+    parts += [companion((fallline.LineSearchGD,), "line_search_gd")]
+    return parts
+
+
+AVERAGES = """\
+<a id="averages"></a>
+
+## Averages
+
+Wrappers of any optimizer, of torch or of fallline: train the raw weights, evaluate their average. `eval()` swaps the
+average into the model, `train()` swaps the raw weights back, `with avg.averaged():` does both; a step in between
+raises, and a checkpoint made in between warns once. They are optimizers themselves, so that schedulers,
+`GradScaler` and checkpoints take them. The Schedule-Free optimizers average by themselves, with the same two modes.
+"""
+
+SCHEDULES = """\
+<a id="schedules"></a>
+
+## Schedules
+
+Each is a `torch.optim.lr_scheduler.LRScheduler` and, in `fallline.schedules`, a function of the number of updates. The
+quirks of published first steps have names (`first_step=`).
+"""
+
+FINDING = """\
+<a id="finding"></a>
+
+## Finding a learning rate
+"""
+
+SMALL = """\
+<a id="small_problems"></a>
+
+## Small problems
+
+Methods to see what the practical ones approximate: plain torch, no rules, no kernels.
+"""
+
+
+def kept_by_averages(classes: Sequence[Any]) -> str:
+    """What each keeps, counted in a checkpoint."""
+    lines = ["| average | bytes kept per float32 parameter |", "|---|---|"]
+    for cls in classes:
+        param = torch.nn.Parameter(torch.ones(1000))
+        sizes = {"start": 0, "interval": 1} if "start" in cls.settings else {}
+        average = cls(fallline.SGD([param]), **sizes)
+        param.grad = torch.ones(1000)
+        for _ in range(getattr(average, "k", 1)):
+            average.step()
+        kept = average.state_dict()["averaging"]["kept"][0]
+        size = sum(t.numel() * t.element_size() for t in kept) / param.numel()
+        length = f", k = {average.k}" if hasattr(average, "k") else ""
+        lines.append(f"| {cls.__name__}{length} | {size:.4g} |")
+    return "\n".join(lines) + "\n"
+
+
+def companion(objects: Sequence[Any], name: str) -> str:
+    """One page for classes that share a docstring."""
+    title = ", ".join(o.__name__ for o in objects)
+    calls = ", ".join(f"`fallline.{o.__name__}({_call(o)})`" for o in objects)
+    lines = [f'<a id="{name}"></a>', "", f"### {title}", "", calls, ""]
+    return "\n".join([*lines, *docstring(inspect.cleandoc(objects[0].__doc__))])
+
+
+def _call(made: Any) -> str:
+    """Arguments and defaults without their types, which the text below names."""
+    arguments = inspect.signature(made).parameters.values()
+    return ", ".join(a.name if a.default is a.empty else f"{a.name}={a.default!r}" for a in arguments)
+
+
+def _camel(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
 
 
 # ---------------------------------------------------------------------------- docstrings

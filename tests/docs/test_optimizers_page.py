@@ -8,9 +8,14 @@ from types import ModuleType
 import pytest
 
 import fallline
+from fallline import averaging, schedules, teaching
 from tests.docs.pages import DOCS, writer_of
 
 OWN = [name for name in fallline.list_optimizers() if fallline.info(name).preset_of is None]
+
+AROUND = ["lawa_queue", "weight_ema", "equal_cycles", "nested_restarts", "warmup_cosine", "warmup_stable_decay"]
+AROUND += ["lr_range_test", "full_matrix_adagrad", "line_search_gd"]
+CHAPTERS = ["averages", "schedules", "finding", "small_problems"]
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +35,26 @@ def test_page_is_current(writer: ModuleType, page: str) -> None:
 
 def test_every_optimizer_is_on_it_and_every_link_leads_there(page: str) -> None:
     targets = set(re.findall(r'<a id="(\w+)">', page))
-    assert targets == set(fallline.list_optimizers())
-    assert set(re.findall(r"\]\(#(\w+)\)", page)) == targets
+    assert targets == {*fallline.list_optimizers(), *AROUND, *CHAPTERS}
+    assert set(re.findall(r"\]\(#(\w+)\)", page)) == {*fallline.list_optimizers(), *CHAPTERS}
+
+
+def test_everything_public_that_is_used_with_an_optimizer_is_on_it(page: str) -> None:
+    for name in [*averaging.__all__, *schedules.__all__, *teaching.__all__, "lr_range_test"]:
+        shown = name if name == "lr_range_test" or not name.islower() else "".join(map(str.capitalize, name.split("_")))
+        assert f"`fallline.{shown}(" in page
+
+
+def test_states_that_not_every_parameter_has_say_what_they_depend_on(page: str) -> None:
+    assert "| `row_var` | nonneg, one per row | yes; depends on number of axes | 32 bits |" in page
+    assert "| `max_exp_avg_sq` | nonneg | no; depends on amsgrad | 32, 16, 8, 4 bits |" in page
+    assert "| `exp_avg_fast` | signed | yes; depends on beta1 | 32, 16, 8, 4 bits |" in page
+
+
+def test_rules_without_a_direction_say_that_they_are_never_cautious(page: str) -> None:
+    refusing = [name for name in OWN if "cautious" in fallline.info(name).cannot]
+    assert refusing == ["nag4", "nag_gs", "schedule_free_adamw", "schedule_free_prodigy", "schedule_free_sgd"]
+    assert page.count("Refuses `cautious=True`") == len(refusing)
 
 
 def test_nothing_of_the_docstrings_is_left_unwritten(page: str) -> None:

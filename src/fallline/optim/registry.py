@@ -158,7 +158,9 @@ class Info:
     states: Mapping[str, str]
     """Kind and, if it is not the parameter's, shape."""
     optional_states: Mapping[str, str]
-    """Those of the states that the defaults do not allocate, with the option that adds them."""
+    """Those of the states that the defaults do not allocate for a matrix, with the option that adds them."""
+    depends_on: Mapping[str, str]
+    """States that not every parameter has: the options, or the number of axes, that decide."""
     bytes_per_parameter: Mapping[str, float]
     """Of the states that the defaults allocate, by state_dtype, for large float32 parameters."""
     bytes_moved: Mapping[str, float]
@@ -264,6 +266,7 @@ def info(name: str) -> Info:
         variants=described.variants,
         states={n: _state_text(s) for n, s in rule.states.items()},
         optional_states={n: _option_of(rule, s) for n, s in rule.states.items() if n not in program.states},
+        depends_on={n: _option_of(rule, s) for n, s in rule.states.items() if s.flag is not None},
         bytes_per_parameter=sizes,
         bytes_moved=moved,
         lowerings=("eager", "foreach", "compiled", "native", "native each"),
@@ -278,6 +281,7 @@ def info(name: str) -> Info:
         sparse_gradients=described.sparse,
         cannot=(
             *(() if described.sparse else ("sparse gradients",)),
+            *(() if rule.has_direction else ("cautious",)),
             "capturable",
             "differentiable",
             "DTensor",
