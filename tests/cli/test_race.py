@@ -96,6 +96,7 @@ def test_contestants_are_listed_with_those_that_are_missing(fallline: Command) -
         (["FILE", "-o", "algoperf_shampoo"], "not there yet"),
         (["FILE", "-o", "adamw", "-o", "adamw"], "entered twice"),
         (["FILE", "--ruleset", "mine"], "--ruleset must be one of"),
+        (["FILE", "--ruleset", "self", "--trials", "5"], "self-tuning has one trial a study"),
         (["FILE", "--clock", "sun"], "--clock must be"),
         (["FILE", "--engine", "steam"], "--engine must be"),
         (["FILE", "--engine", "steam", "--plan"], "--engine must be"),

@@ -23,7 +23,7 @@ def read_rules(
     early_stop: bool,
 ) -> Rules:
     from fallline.race.defaults import RULES
-    from fallline.race.plan import BUDGET, CLOCKS, RULESETS, STEPS_CLOCK, Rules
+    from fallline.race.plan import BUDGET, CLOCKS, RULESETS, SELF, STEPS_CLOCK, Rules
 
     default = RULES if not workloads and ruleset is None else Rules()
     chosen = ruleset or default.ruleset
@@ -31,6 +31,8 @@ def read_rules(
         raise BadInput(f"--ruleset must be one of {', '.join(RULESETS)}, got {chosen!r}")
     if clock not in CLOCKS:
         raise BadInput(f"--clock must be {' or '.join(CLOCKS)}, got {clock!r}")
+    if chosen == SELF and (trials or 1) > 1:
+        raise BadInput(f"--trials {trials}: self-tuning has one trial a study; leave it away, or --ruleset external")
     if chosen == BUDGET and clock == STEPS_CLOCK:
         raise BadInput("--clock steps: an equal budget of time needs seconds; leave --clock away")
     return Rules(
