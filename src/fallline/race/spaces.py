@@ -7,8 +7,8 @@ few dimensions, so what matters less stays at its default.  All run on warm-up a
 without a schedule.
 
 Fixed settings of the default race's five are the best of ten points of their spaces on ``chars``, found by the same
-search for all, ``python -m benchmarks.default_settings`` (Lion's of a narrower space than it has now); Adam's relatives
-share AdamW's, the others' are from a few trials by hand.
+search for all, ``python -m benchmarks.default_settings``; Adam's relatives share AdamW's, the others' are from a few
+trials by hand.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ def _rate_only(lr: float, *, low: float, high: float, schedule: str = "warmup_co
 
 _LION = Tuning(
     {
-        "lr": 3.4e-3,
-        "one_minus_beta1": 0.17,
-        "one_minus_beta2": 0.09,
+        "lr": 5.6e-3,
+        "one_minus_beta1": 0.34,
+        "one_minus_beta2": 0.35,
         "weight_decay": 0.18,
         "warmup_factor": 0.05,
     },
