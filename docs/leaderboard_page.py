@@ -60,13 +60,10 @@ def rows(name: str) -> list[dict[str, str]]:
 
 
 def times(trials: Sequence[Mapping[str, str]], clock: StepClock) -> StudyTimes:
-    """The fastest trial of every study that has ended."""
-    unfinished = {(t["contestant"], t["workload"], t["study"]) for t in trials if not t["status"]}
+    """The fastest trial of every study."""
     cells: dict[tuple[str, str], dict[int, float]] = {}
     for trial in trials:
         contestant, workload, study = trial["contestant"], trial["workload"], trial["study"]
-        if (contestant, workload, study) in unfinished:
-            continue
         steps = float(trial["steps_to_target"] or math.inf)
         cell = cells.setdefault((contestant, workload), {})
         cell[int(study)] = min(clock.seconds(workload, contestant, steps), cell.get(int(study), math.inf))
@@ -102,20 +99,14 @@ def kendall(first: Sequence[float], second: Sequence[float]) -> tuple[float, int
 
 def page() -> str:
     trials = [trial for trial in rows("trials") if trial["kind"] == "race"]
-    every = {row["name"]: json.loads(row["facts"])["eval_every"] for row in rows("workloads")}
-    table = times(trials, StepClock(Rules(), calibrated(), every))
-    board = leaderboard(without_late(table, late_studies(table, Rules.tau_max)))
+    running = {trial["workload"] for trial in trials if not trial["status"]}
+    ended = [trial for trial in trials if trial["workload"] not in running]
     missing = ", ".join(preset.title for preset in PRESETS.values() if preset.missing)
     return "\n".join(
         [
             INTRODUCTION.format(missing=missing),
-            progress(trials),
-            scores(board),
-            f"{board.verdict}\n",
-            correlation(board),
-            "## Seconds to target\n",
-            "Medians over studies; – where most studies missed the target.\n",
-            seconds(board),
+            progress(trials, ended),
+            *(results(ended) if ended else ()),
             "## What it cost\n",
             cost(trials),
             REPEAT,
@@ -123,13 +114,29 @@ def page() -> str:
     )
 
 
-def progress(trials: Sequence[Mapping[str, str]]) -> str:
+def results(trials: Sequence[Mapping[str, str]]) -> list[str]:
+    every = {row["name"]: json.loads(row["facts"])["eval_every"] for row in rows("workloads")}
+    table = times(trials, StepClock(Rules(), calibrated(), every))
+    board = leaderboard(without_late(table, late_studies(table, Rules.tau_max)))
+    return [
+        scores(board),
+        f"{board.verdict}\n",
+        correlation(board),
+        "## Seconds to target\n",
+        "Medians over studies; – where most studies missed the target.\n",
+        seconds(board),
+    ]
+
+
+def progress(trials: Sequence[Mapping[str, str]], ended: Sequence[Mapping[str, str]]) -> str:
     left = sum(not trial["status"] for trial in trials)
     if not left:
         return f"All {len(trials)} trials have ended.\n"
+    counted = {trial["workload"]: None for trial in ended}
+    waiting = {trial["workload"]: None for trial in trials if trial["workload"] not in counted}
     return (
-        f"**Not finished**: {len(trials) - left} of {len(trials)} trials have ended. Studies that have not ended do not"
-        " count, and a workload without one counts as missed, so scores will change.\n"
+        f"**Not finished**: {len(trials) - left} of {len(trials)} trials have ended. Scores are over the workloads "
+        f"that are complete ({', '.join(counted) or 'none'}); {', '.join(waiting)} will change them.\n"
     )
 
 

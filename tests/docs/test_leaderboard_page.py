@@ -74,12 +74,16 @@ def test_scores_times_costs_and_correlation(writer: ModuleType, tables: Path) ->
     assert "All 9 trials have ended." in text
 
 
-def test_an_unfinished_race_says_so_and_counts_whole_studies_only(writer: ModuleType, tables: Path) -> None:
-    kept = [row for row in writer.rows("trials") if row["contestant"] != "baseline"]
-    write(tables, "trials", *kept, trial("baseline", 0, 90), trial("baseline", 1, 10), trial("baseline", 1, None, None))
+def test_an_unfinished_race_says_so_and_counts_complete_workloads_only(writer: ModuleType, tables: Path) -> None:
+    ended = writer.rows("trials")
+    begun = {**trial("baseline", 0, 5), "workload": "v"}, {**trial("baseline", 1, None, None), "workload": "v"}
+    write(tables, "trials", *ended, *begun)
     text = writer.page()
-    assert "**Not finished**: 8 of 9 trials have ended." in text
-    assert "| `baseline` | 9 |" in text
+    assert "**Not finished**: 10 of 11 trials have ended." in text
+    assert "over the workloads that are complete (w); v will change them" in text
+    assert "| `baseline` | 10 |" in text and "`v`" not in text
+    write(tables, "trials", *begun)
+    assert "(none)" in writer.page() and "Kendall" not in writer.page()
 
 
 def test_correlation_counts_ties_as_neither(writer: ModuleType) -> None:
