@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fallline.cli.race_request import read_entries
 from fallline.measure.store import StoreError
 from fallline.race.contestants import named
 from fallline.race.estimate import estimate
@@ -40,6 +41,15 @@ def test_a_second_name_has_seeds_and_points_of_its_own() -> None:
 
 def test_nobodys_trials_depend_on_who_else_races() -> None:
     assert planned("adamw")["adamw"] == planned("lion", "adamw", "twin=adamw")["adamw"]
+
+
+def test_a_budget_below_the_interval_of_evaluations_is_evaluated_on_its_way(tmp_path: Path) -> None:
+    spec = str(write_workload(tmp_path, max_steps=1500, eval_every=50))
+    (short,) = read_entries([spec], None, 45, held_out=False)
+    assert (short.workload.max_steps, short.workload.eval_every) == (45, 1)
+    assert short.changes == {"max_steps": 45, "eval_every": 1}, "workers make the same of it"
+    (longer,) = read_entries([spec], None, 60, held_out=False)
+    assert longer.workload.eval_every == 50 and longer.changes == {"max_steps": 60}
 
 
 def test_a_plan_takes_step_times_from_the_results_file(tmp_path: Path) -> None:

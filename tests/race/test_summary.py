@@ -148,7 +148,7 @@ def test_a_race_on_many_workloads_can_be_read_in_eighty_columns(tmp_path: Path) 
             results.add_evaluation(row.id, event, True)
             results.end(row.id, "reached", event)
         lines = text(summarize(results), 80).splitlines()
-    assert "1  generalized_adam       1.0000   1.00 to 1.00      a     8 of 8" in lines
+    assert "1  generalized_adam       1.0000   1.00 to 1.00      a     0.50     8 of 8" in lines
     assert sum(line.startswith("schedule_free_prodigy ") for line in lines) == 3, "axes, seconds, steps"
     assert max(map(len, lines)) <= 80
 

@@ -61,7 +61,11 @@ def read_entries(names: list[str], target: float | None, max_steps: int | None, 
     for name in wanted:
         spec = _absolute(name)
         try:
-            made.append(Entry(spec, load(spec).replace(**changes), changes))
+            loaded = load(spec)
+            # A budget shorter than the interval between evaluations gets the usual thirty, not one at its end.
+            rare = max_steps is not None and max_steps < (loaded.eval_every or 1)
+            own = {**changes, "eval_every": max(1, changes["max_steps"] // 30)} if rare else changes
+            made.append(Entry(spec, loaded.replace(**own), own))
         except ValueError as error:
             raise BadInput(f"{name}: {error}") from None
     nameless = [entry for entry in made if not entry.name.strip() or not entry.name.isprintable()]

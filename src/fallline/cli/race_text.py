@@ -173,6 +173,7 @@ def _scores(summary: Summary) -> Table:
         ("score", lambda row: f"{row.score:.4f}"),
         ("95 % interval", lambda row: row.interval),
         ("group", lambda row: row.groups),
+        ("P(above\nnext)", lambda row: NONE if row.above_next is None else f"{row.above_next:.2f}"),
         ("workloads\nin time", lambda row: f"{row.reached} of {len(summary.board.workloads)}"),
     ]
     return _table(columns, summary.board.rows)
