@@ -191,7 +191,7 @@ def test_a_workload_that_nobody_can_train_on_is_left_out_and_the_others_are_race
         Race(entries, [named("adamw")], rules, results, engine).run()
         summary = summarize(results)
         assert list(summary.workloads) == ["tiny"] and summary.unfinished == 0
-        assert any("sad: no contestant can take a step: KeyError" in note for note in summary.notes)
+        assert any("sad: loss(model, batch) raised KeyError: 'sorry'" in note for note in summary.notes)
         # Mended, it joins with the same command.
         entries[1] = Entry(str(write_workload(tmp_path, name="sad2")), load(str(tmp_path / "sad2.py")))
         entries[1] = Entry(entries[1].spec, entries[1].workload.replace(name="sad"))
@@ -244,7 +244,14 @@ def test_a_lost_worker_is_replaced_and_its_trial_goes_on_but_not_for_ever(
     ("options", "said"),
     [
         ({"target": 1e9}, "already met before the first step"),
-        ({"in_evaluate": "    raise KeyError('sorry')\n"}, "sorry"),
+        (
+            {"in_evaluate": "    raise KeyError('sorry')\n"},
+            r"^tiny: evaluate\(model\) raised KeyError: 'sorry'\nTraceback .*\n  File .*tiny.py",
+        ),
+        (
+            {"in_evaluate": "    return None\n"},
+            r"^tiny: evaluate\(model\) returned None; return the mse as one number$",
+        ),
     ],
 )
 def test_a_workload_that_cannot_be_raced_is_an_error_of_the_race(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import fallline
-from fallline.workloads import minibatch
+from fallline.workloads import WorkloadError, minibatch
 from fallline.workloads.workload import Workload
 
 
@@ -62,7 +63,7 @@ def test_evaluation_is_without_dropout_and_gradients() -> None:
 def test_training_mode_returns_when_the_evaluation_raises() -> None:
     workload = linear(evaluate=lambda model: 1 / 0)
     model = workload.new_model(0)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(WorkloadError, match="evaluate"):
         workload.validate(model)
     assert model.training
 
@@ -119,6 +120,86 @@ def test_wrong_fields_are_named(changes: dict[str, Any], said: str) -> None:
 def test_functions_must_be_functions() -> None:
     with pytest.raises(TypeError, match="model must be a function, got 3"):
         linear(model=3)
+
+
+def run_once(workload: Workload) -> None:
+    model = workload.new_model(3)
+    workload.training_loss(model, 7, 3).backward()
+    workload.validate(model)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model": lambda seed: None}, "model(3) returned None; return a torch.nn.Module"),
+        ({"model": lambda seed: nn.Flatten}, "model(3) returned the class Flatten; call the class"),
+        (
+            {"model": lambda seed: [nn.Linear(2, 1)]},
+            "model(3) returned a value of type list; return a torch.nn.Module",
+        ),
+        (
+            {"loss": lambda model, x: model(x).mean().item() * 0 + 0.5},
+            "loss(model, batch) returned 0.5; return the loss as a tensor, without .item()",
+        ),
+        (
+            {"loss": lambda model, x: None},
+            "loss(model, batch) returned None; return the loss as a tensor, without .item()",
+        ),
+        (
+            {"loss": lambda model, x: model(x).square()},
+            "loss(model, batch) returned a tensor of shape (4, 1); return one number, for instance its .mean()",
+        ),
+        (
+            {"loss": lambda model, x: model(x).mean().detach()},
+            "loss(model, batch) returned a tensor of shape () without a gradient; compute it from the model's "
+            "parameters, without .detach() or no_grad",
+        ),
+        ({"evaluate": lambda model: None}, "evaluate(model) returned None; return the loss as one number"),
+        ({"evaluate": lambda model: "0.5"}, "evaluate(model) returned '0.5'; return the loss as one number"),
+        (
+            {"evaluate": lambda model: model(torch.ones(3, 2))},
+            "evaluate(model) returned a tensor of shape (3, 1); return the loss as one number",
+        ),
+        (
+            {"evaluate": lambda model: {"loss": 1.0}},
+            "evaluate(model) returned a value of type dict; return the loss as one number",
+        ),
+    ],
+)
+def test_what_a_function_returns_is_named_with_the_remedy(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(WorkloadError) as error:
+        run_once(linear(**changes))
+    assert str(error.value) == f"linear: {said}"
+
+
+@pytest.mark.parametrize("call", ["model(3)", "batch(7, 3)", "loss(model, batch)", "evaluate(model)"])
+def test_what_a_function_raises_says_which_and_where(call: str) -> None:
+    def mistaken(*arguments: Any) -> Any:
+        raise IndexError("beyond the end\nof the data")
+
+    with pytest.raises(WorkloadError) as error:
+        run_once(linear(**{call.partition("(")[0]: mistaken}))
+    first, *traceback = str(error.value).splitlines()
+    assert first == f"linear: {call} raised IndexError: beyond the end"
+    assert any(__file__ in line for line in traceback) and not any("fallline/workloads" in line for line in traceback)
+    assert isinstance(error.value.__cause__, IndexError)
+
+
+def test_want_of_memory_is_no_mistake_of_the_workload() -> None:
+    def hungry(model: nn.Module) -> float:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        run_once(linear(evaluate=hungry))
+
+
+@pytest.mark.parametrize(
+    "value", [0.5, torch.tensor(0.5), torch.tensor([[0.5]]), np.float32(0.5), np.array([0.5]), torch.tensor(0.5).half()]
+)
+def test_metrics_may_be_tensors_and_arrays_of_one_number(value: Any) -> None:
+    workload = linear(evaluate=lambda model: value)
+    found = workload.validate(workload.new_model(0))
+    assert type(found) is float and found == 0.5
 
 
 class TestMinibatch:

@@ -155,7 +155,8 @@ def _cost(engine: LocalEngine, entry: Entry, contestants: Sequence[Contestant], 
     for _ in range(2):
         checked = preparing.ask(engine, evaluation)
         if checked["event"] == "end":
-            raise RaceError(f"{entry.name}: cannot be evaluated before its first step: {checked['note']}")
+            what = "cannot be evaluated before its first step"
+            raise RaceError(preparing.problem_of(entry.name, what, checked["note"]))
     request = preparing.workload_request(entry, entry.workload.target)
     seconds, peak, problems = {}, 0, {}
     for contestant in contestants:
@@ -166,7 +167,8 @@ def _cost(engine: LocalEngine, entry: Entry, contestants: Sequence[Contestant], 
             seconds[contestant.name] = float(cost["step_seconds"])
             peak = max(peak, cost["peak_bytes"] or 0)
     if not seconds:
-        raise RaceError(f"{entry.name}: no contestant can take a step: {next(iter(problems.values()))}")
+        note = next(iter(problems.values()))
+        raise RaceError(preparing.problem_of(entry.name, "no contestant can take a step", note))
     lines = [f"{name} cannot take a step: {note.splitlines()[0]}" for name, note in problems.items()]
     return Cost(seconds, float(checked["seconds"]), peak, tuple(lines))
 

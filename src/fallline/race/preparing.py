@@ -27,6 +27,11 @@ def ask(engine: Engine, request: Mapping[str, Any]) -> Event:
     return {"event": "end", "status": FAILED, "note": event["note"]}
 
 
+def problem_of(workload: str, what: str, note: str) -> str:
+    """Why a workload cannot be raced, by name; a note that begins with it says all by itself."""
+    return note if note.startswith(f"{workload}: ") else f"{workload}: {what}: {note}"
+
+
 def workload_request(entry: Entry, target: float | None) -> dict[str, Any]:
     return {"spec": entry.spec, "changes": {**entry.changes, **({} if target is None else {"target": target})}}
 

@@ -119,7 +119,8 @@ class Race:
             return
         event = preparing.ask(self.engine, preparing.check_request(entry, stored["target"], self.rules.seed))
         if event["event"] == "end":
-            self._leave_out(entry, f"{entry.name}: cannot be evaluated before its first step: {event['note']}")
+            what = "cannot be evaluated before its first step"
+            self._leave_out(entry, preparing.problem_of(entry.name, what, event["note"]))
         elif event["value"] is not None and entry.workload.reached(event["value"]):
             workload = entry.workload
             self._leave_out(
@@ -148,7 +149,7 @@ class Race:
         )
         if not costs.found:
             note = next(iter(costs.failed.values()))["note"]
-            self._leave_out(entry, f"{entry.name}: no contestant can take a step: {note}")
+            self._leave_out(entry, preparing.problem_of(entry.name, "no contestant can take a step", note))
             return
         for name, event in costs.failed.items():
             self.progress.notice(f"{name} cannot take a step on {entry.name}: {str(event['note']).splitlines()[0]}")

@@ -100,11 +100,13 @@ def _trial(workload: Any, request: Mapping[str, Any], replies: IO[str]) -> Itera
 def failure(error: BaseException) -> dict[str, Any]:
     """How a trial ended that raised: without memory, or by an error in somebody's code."""
     from fallline.race.training import CRASHED, OUT_OF_MEMORY
+    from fallline.workloads import WorkloadError
 
-    text = f"{type(error).__name__}: {error}"
+    known = isinstance(error, WorkloadError)  # which names the function, and has the user's traceback
+    text = str(error) if known else f"{type(error).__name__}: {error}"
     memory = isinstance(error, MemoryError) or "allocate memory" in text or "out of memory" in text.lower()
     own = traceback.format_exc(limit=-4)
-    note = text.splitlines()[0] if memory else f"{text.splitlines()[0]}\n{own}"
+    note = text.splitlines()[0] if memory else text if known else f"{text.splitlines()[0]}\n{own}"
     return {"event": "end", "status": OUT_OF_MEMORY if memory else CRASHED, "note": note}
 
 

@@ -7,10 +7,10 @@ import importlib
 import importlib.util
 import inspect
 import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from fallline.workloads.errors import WorkloadError, raised
 from fallline.workloads.idx import BadFile
 from fallline.workloads.targets import with_target
 from fallline.workloads.workload import Workload
@@ -49,10 +49,6 @@ HELD_OUT = {
     "translation_glu_tanh": "translation",
 }
 """Held-out variant → its base."""
-
-
-class WorkloadError(Exception):
-    """A workload that cannot be used; the first line says why, a user's own traceback may follow."""
 
 
 def load(spec: str) -> Workload:
@@ -102,7 +98,7 @@ def _from_file(spec: str) -> Workload:
     try:
         made = make()
     except (Exception, SystemExit) as error:
-        raise _raised(f"{path_text}: {function}()", error) from error
+        raise raised(f"{path_text}: {function}()", error) from error
     if not isinstance(made, Workload):
         raise WorkloadError(f"{path_text}: {function}() must return a fallline.Workload, got {type(made).__name__}")
     return made
@@ -135,18 +131,5 @@ def _imported(path: Path) -> object:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise _raised(f"{path}", error) from error
+        raise raised(f"{path}", error) from error
     return module
-
-
-def _raised(where: str, error: BaseException) -> WorkloadError:
-    """One line, then the user's own traceback without our frames."""
-    package = str(Path(__file__).parents[1])
-    own = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith((package, "<")) and "importlib" not in frame.filename
-    ]
-    lines = ["Traceback (most recent call last):\n", *traceback.format_list(own)] if own else []
-    lines += traceback.format_exception_only(type(error), error)
-    return WorkloadError(f"{where} raised {type(error).__name__}: {error}\n{''.join(lines).rstrip()}")

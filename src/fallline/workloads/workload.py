@@ -18,12 +18,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from fallline.workloads.errors import WorkloadError, raised
 from fallline.workloads.seeding import mixed, seed_torch
 
 LOWER, HIGHER = "lower", "higher"
@@ -93,22 +95,50 @@ class Workload:
     def new_model(self, seed: int) -> nn.Module:
         """The model before its first step, in training mode."""
         seed_torch(mixed(seed, "model"))
-        return self.model(seed).train()
+        made = self._called(f"model({seed})", self.model, seed)
+        if not isinstance(made, nn.Module):
+            remedy = "call the class" if isinstance(made, type) else "return a torch.nn.Module"
+            raise self._unusable(f"model({seed})", made, remedy)
+        return made.train()
 
     def training_loss(self, model: nn.Module, step: int, seed: int) -> Tensor:
         """The loss of one step, to be differentiated; dropout is drawn from (seed, step) alone."""
-        batch = self.batch(step, seed)
+        batch = self._called(f"batch({step}, {seed})", self.batch, step, seed)
         seed_torch(mixed(seed, "step", step))
-        return self.loss(model, batch)
+        loss = self._called("loss(model, batch)", self.loss, model, batch)
+        if not isinstance(loss, Tensor):
+            raise self._unusable("loss(model, batch)", loss, "return the loss as a tensor, without .item()")
+        if loss.numel() != 1:
+            raise self._unusable("loss(model, batch)", loss, "return one number, for instance its .mean()")
+        if not loss.requires_grad:
+            remedy = "compute it from the model's parameters, without .detach() or no_grad"
+            raise self._unusable("loss(model, batch)", loss, remedy)
+        return loss
 
     def validate(self, model: nn.Module) -> float:
         """The validation metric; afterwards the model is in training mode again."""
         model.eval()
         try:
             with torch.no_grad():
-                return float(self.evaluate(model))
+                value = self._called("evaluate(model)", self.evaluate, model)
+                number = _number(value)
         finally:
             model.train()
+        if number is None:
+            raise self._unusable("evaluate(model)", value, f"return the {self.metric} as one number")
+        return number
+
+    def _called(self, call: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a function of the user's returns; what it raises says where."""
+        try:
+            return function(*arguments)
+        except MemoryError:
+            raise  # no mistake of the workload's; races have a name for it
+        except Exception as error:
+            raise raised(f"{self.name}: {call}", error) from error
+
+    def _unusable(self, call: str, value: Any, remedy: str) -> WorkloadError:
+        return WorkloadError(f"{self.name}: {call} returned {_in_words(value)}; {remedy}")
 
     def evaluation_steps(self) -> range:
         """After how many steps to evaluate: the same for every seed and contestant."""
@@ -132,3 +162,23 @@ class Workload:
     def replace(self, **changes: Any) -> Workload:
         """The same workload with other fields, for instance another target."""
         return dataclasses.replace(self, **changes)
+
+
+def _number(value: Any) -> float | None:
+    """A number, or a tensor or array that holds one, as a float; None of anything else."""
+    try:
+        value = value.item() if hasattr(value, "item") else value
+        return None if isinstance(value, str | bytes) else float(value)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, Tensor):
+        lacks = "" if value.requires_grad or value.numel() != 1 else " without a gradient"
+        return f"a tensor of shape {tuple(value.shape)}{lacks}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if value is None or isinstance(value, int | float | str):
+        return textwrap.shorten(repr(value), 60)
+    return f"a value of type {type(value).__name__}"
