@@ -131,6 +131,18 @@ def test_the_text_of_a_race_fits_into_a_hundred_columns(tmp_path: Path) -> None:
     assert "no result of fewer than 5 studies each could separate two contestants" in summary.verdict
 
 
+def test_a_race_on_one_workload_shows_how_its_studies_spread(tmp_path: Path) -> None:
+    costs = {"adamw": cost(0.1), "lion": cost(0.1)}
+    lines = text(raced(tmp_path, {"adamw": [30, 40, 50], "lion": [40, 60, None]}, costs), 80).splitlines()
+    (adamw,) = (line.split() for line in lines if line.startswith("adamw  "))
+    (lion,) = (line.split() for line in lines if line.startswith("lion  "))
+    assert adamw[1:4] == ["3.00", "to", "5.00"] and adamw[5] == "to" and 0.5 < float(adamw[-1]) <= 1.0
+    assert lion[1:4] == ["4.00", "to", "–"] and lion[-1] == "–"
+    (tmp_path / "r.sqlite").unlink()
+    single = text(raced(tmp_path, {"adamw": [30], "lion": [40]}, costs))
+    assert "range over studies" not in single, "of one study there is none"
+
+
 def test_a_race_on_many_workloads_can_be_read_in_eighty_columns(tmp_path: Path) -> None:
     specs = ("clicks", "mri", "graphs", "translation", "chars", "fashion_mlp", "quadratic_deep", "rosenbrock")
     path = str(write_workload(tmp_path))

@@ -36,7 +36,9 @@ def show_race(console: Console, summary: Summary, path: Path, *, quiet: bool) ->
         tables += [_by_workload(summary, clock) for clock in summary.boards if clock != WALL]
         tables += [_qualities(summary)] if summary.quality else []
     else:
-        tables += [_one_workload(summary), *(_quality(quality) for quality in summary.quality)]
+        tables += [_one_workload(summary)]
+        tables += [_spread(summary)] if summary.board.studies > 1 else []
+        tables += [_quality(quality) for quality in summary.quality]
     for table in tables:
         console.print()
         console.print(table)
@@ -134,6 +136,8 @@ _RANK: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("contestant", lambda row: row.contestant),
 )
 
+_ABOVE_NEXT = ("P(above\nnext)", lambda row: NONE if row.above_next is None else f"{row.above_next:.2f}")
+
 
 def _one_workload(summary: Summary) -> Table:
     (workload,) = summary.times[STEPS].columns
@@ -167,13 +171,32 @@ def _one_workload(summary: Summary) -> Table:
     return _table(columns, summary.board.rows)
 
 
+def _spread(summary: Summary) -> Table:
+    """How far a race on one workload could have come out otherwise."""
+    (workload,) = summary.times[STEPS].columns
+    clock, text = (SECONDS, _three) if SECONDS in summary.boards else (STEPS, _steps)
+
+    def over_studies(row: Row) -> str:
+        studies = summary.times[clock].cell(row.contestant, workload).values()
+        ends = [text(time) if math.isfinite(time) else NONE for time in (min(studies), max(studies))] if studies else []
+        return NONE if set(ends) <= {NONE} else " to ".join(ends)
+
+    columns = [
+        _RANK[1],
+        (f"{clock} to target,\nrange over studies", over_studies),
+        ("score,\n95 % interval", lambda row: row.interval),
+        _ABOVE_NEXT,
+    ]
+    return _table(columns, summary.board.rows)
+
+
 def _scores(summary: Summary) -> Table:
     columns = [
         *_RANK,
         ("score", lambda row: f"{row.score:.4f}"),
         ("95 % interval", lambda row: row.interval),
         ("group", lambda row: row.groups),
-        ("P(above\nnext)", lambda row: NONE if row.above_next is None else f"{row.above_next:.2f}"),
+        _ABOVE_NEXT,
         ("workloads\nin time", lambda row: f"{row.reached} of {len(summary.board.workloads)}"),
     ]
     return _table(columns, summary.board.rows)
@@ -257,7 +280,9 @@ def _details(summary: Summary, path: Path) -> list[str]:
     lines = []
     if SECONDS in summary.boards:
         lines.append("Time to target: median over studies of steps × seconds per step, measured apart on one thread.")
-    lines.append("Contestants that share a group letter cannot be told apart.")
+    if summary.board.studies > 1:
+        lines.append(f"Intervals and P(above next): bootstrap over {summary.board.studies} studies, indicative only.")
+    lines.append("Contestants that share a group letter cannot be told apart, by an exact test.")
     if summary.warning:
         lines.append(summary.warning)
     for name, counts in summary.statuses.items():
