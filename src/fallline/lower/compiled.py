@@ -1,8 +1,8 @@
 """The eager form through ``torch.compile``.
 
-Scalars are 0-d tensors, and a program that does not speak of axes sees flat tensors of symbolic length, so that
-one compilation serves every shape, learning rate and step; tensors of a single element are left to eager,
-because the compiler specialises on the length 1.
+Scalars are elements of a tensor, and a program that does not speak of axes sees flat tensors of symbolic length, so
+that one compilation serves every shape, learning rate and step; tensors of a single element are left to eager, because
+the compiler specialises on the length 1.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fallline.lower.batch import Item, StepNumbers, program_view
 from fallline.lower.eager import load_operands, share, store_results, totals
-from fallline.lower.together import Late, Passes, alone
+from fallline.lower.together import Late, Passes
 from fallline.lower.torch_source import torch_source
 from fallline.rules.graph import Node, Space
 from fallline.rules.program import Program
@@ -32,10 +32,6 @@ def compiled_pass(program: Program, k: int) -> Callable[..., Any]:
     passed = ", ".join((*names, *scalars, "dtype"))
     exec(f"def step({', '.join(('row', 'dtype', *names))}):\n    return function({passed})\n", scope)
     return torch.compile(scope["step"], dynamic=True, fullgraph=True)
-
-
-def run_compiled(program: Program, items: Sequence[Item], grads: Sequence[Tensor | None], numbers: StepNumbers) -> Late:
-    return alone(compiled_passes(program, items, grads, numbers))
 
 
 def compiled_passes(

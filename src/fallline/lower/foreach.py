@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fallline.lower.batch import Item, StepNumbers
 from fallline.lower.eager import load_operand, passes_operands_on, share, store_results, totals
-from fallline.lower.together import Late, Passes, alone
+from fallline.lower.together import Late, Passes
 from fallline.lower.torch_source import torch_source
 from fallline.rules.graph import Space
 from fallline.rules.program import Program
@@ -19,10 +19,6 @@ IN_CACHE = 1 << 18
 """Elements of a CPU's part: its temporaries stay in a cache, and their memory is used again by the next part."""
 SMALL_CACHE = ("cpu", "meta")
 """Devices whose lists come in parts; tensors without memory stand for those of a CPU where bytes are counted."""
-
-
-def run_foreach(program: Program, items: Sequence[Item], grads: Sequence[Tensor | None], numbers: StepNumbers) -> Late:
-    return alone(foreach_passes(program, items, grads, numbers))
 
 
 def foreach_passes(

@@ -21,7 +21,7 @@ def parameter_groups(
         if not 0.0 < layer_lr_decay <= 1.0:
             raise ValueError(f"layer_lr_decay must be in (0, 1], got {layer_lr_decay!r}")
         if lr is None:
-            raise ValueError("layer_lr_decay needs lr")
+            raise ValueError(f"layer_lr_decay={layer_lr_decay!r} needs a learning rate to multiply; pass lr too")
     named = list(model.named_parameters())
     if not named:
         raise ValueError(f"{type(model).__name__} has no parameters; pass a model that has some")

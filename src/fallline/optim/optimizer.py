@@ -51,7 +51,10 @@ class RuleOptimizer(torch.optim.Optimizer):
         values: dict[str, Any] = {**options, **self.description.defaults}
         positional = [n for n in names if n not in options]
         if len(args) > len(positional):
-            raise TypeError(f"{type(self).__name__} takes at most {len(positional)} positional hyperparameters")
+            raise TypeError(
+                f"{type(self).__name__} takes at most {len(positional)} positional hyperparameters, got {len(args)}; "
+                "pass options by name"
+            )
         given = dict(zip(positional, args, strict=False))
         for name, value in kwargs.items():
             if name in given:

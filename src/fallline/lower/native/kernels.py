@@ -99,8 +99,3 @@ def kernel(program: Program) -> Kernel:
     if isinstance(found, NativeUnavailable):
         raise found
     return found
-
-
-def is_built_in(program: Program) -> bool:
-    """Whether the library has the kernel, so that nothing needs to be compiled."""
-    return library().find(emit(program)[0]) is not None
