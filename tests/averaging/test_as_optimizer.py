@@ -227,3 +227,10 @@ def test_repr_says_mode_and_settings():
 def test_bad_arguments(make, error, message):
     with pytest.raises(error, match=message):
         make(torch.optim.SGD(parameters((3,)), lr=0.1))
+
+
+@pytest.mark.parametrize(("name", "made"), [("lawa_queue", "LawaQueue"), ("lawa_ema", "LawaEma"), ("WeightEma",) * 2])
+def test_asked_for_as_an_optimizer_it_says_how_it_is_made(name, made):
+    for call in (lambda: fallline.info(name), lambda: fallline.create(name, [torch.ones(3, requires_grad=True)])):
+        with pytest.raises(ValueError, match=rf"no optimizer but an average .*fallline\.{made}\(optimizer"):
+            call()

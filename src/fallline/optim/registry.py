@@ -110,11 +110,24 @@ def find(name: str) -> Description:
     for described in descriptions():
         if name.lower() in (described.name, described.class_name.lower()):
             return described
+    if (averaging := _average(name)) is not None:
+        raise ValueError(
+            f"{name!r} is no optimizer but an average of weights around one; make the optimizer first, then "
+            f"fallline.{averaging}(optimizer, …)"
+        )
     import difflib
 
     close = difflib.get_close_matches(name.lower(), list_optimizers(), n=3)
     hint = f"; did you mean {' or '.join(close)}?" if close else "; fallline.list_optimizers() lists them"
     raise ValueError(f"there is no optimizer {name!r}{hint}")
+
+
+def _average(name: str) -> str | None:
+    """The class of an average by its name in snake case or its own."""
+    from fallline import averaging
+
+    kinds = {getattr(averaging, c).kind: c for c in averaging.__all__}
+    return next((c for kind, c in kinds.items() if name.lower() in (kind, c.lower())), None)
 
 
 def create(name: str, model_or_params: Any, **options: Any) -> RuleOptimizer:

@@ -77,8 +77,8 @@ SophiaG = describe(
     reminder=Reminder(
         "update_hessian",
         steps=100,
-        says="its curvature is still zero and every step is sign descent; call update_hessian() every 10 steps or "
-        "so, with the gradients of a loss on labels sampled from the model",
+        says="its curvature stays as it is, and where it is zero every step is sign descent; call update_hessian() "
+        "every 10 steps or so, with the gradients of a loss on labels sampled from the model",
     ),
     sources=("Liuhong99/Sophia sophia.py",),
     deviations=("bs is a hyperparameter of the group; in the source it is an argument of step()",),
