@@ -150,7 +150,7 @@ def around() -> list[str]:
     parts += [companion(classes, name) for classes, name in averages.items()]
     parts.append(SCHEDULES)
     parts += [companion((getattr(schedules, _camel(name)),), name) for name in schedules.__all__ if name.islower()]
-    parts += [FINDING, *docstring(inspect.getmodule(fallline.lr_range_test).__doc__)]
+    parts += [FINDING, *docstring(sys.modules[fallline.lr_range_test.__module__].__doc__ or "")]
     parts += [companion((fallline.lr_range_test,), "lr_range_test")]
     parts.append(SMALL)
     parts += [companion((fallline.FullMatrixAdagrad,), "full_matrix_adagrad")]
