@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -121,14 +121,14 @@ def leaderboard(
     rows = []
     for rank, name in enumerate(ranked, 1):
         index = table.contestants.index(name)
-        low, high = samples.interval(name)
+        low, high = samples.interval(name) if studies > 1 else (None, None)
         rows.append(
             Row(
                 rank=rank,
                 contestant=name,
                 score=scores[name],
-                low=min(low, scores[name]) if studies > 1 else None,
-                high=max(high, scores[name]) if studies > 1 else None,
+                low=None if low is None else min(low, scores[name]),
+                high=None if high is None else max(high, scores[name]),
                 groups="".join(_letter(i) for i, run in enumerate(runs) if name in run),
                 above_next=samples.above(name, ranked[rank]) if rank < len(ranked) and studies > 1 else None,
                 speedup=faster.get(name),
@@ -147,12 +147,13 @@ def leaderboard(
         tau_max=tau_max,
         reference=reference,
         compat=compat,
-        by_tau_max={
-            name: tuple(float(integral(ratio[i], tau)) for tau in TAU_MAX_AXIS)
-            for i, name in enumerate(table.contestants)
-        },
+        by_tau_max=dict(zip(table.contestants, _by_tau_max(ratio, integral), strict=True)),
         never_reached=not any(_studies_reached(table, name) for name in table.contestants),
     )
+
+
+def _by_tau_max(ratio: np.ndarray, integral: Callable[[np.ndarray, float], np.ndarray]) -> list[tuple[float, ...]]:
+    return [tuple(float(integral(row, tau)) for tau in TAU_MAX_AXIS) for row in ratio]
 
 
 def _mean_log(times: np.ndarray, table: StudyTimes, name: str) -> float:

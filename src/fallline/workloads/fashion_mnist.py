@@ -51,8 +51,6 @@ FILES = {
     ),
 }
 
-LABELS = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
-
 
 def cache_folder() -> Path:
     """Where downloads go: ``data/fashion-mnist`` in fallline's cache."""
