@@ -118,6 +118,47 @@ def test_gradients_of_another_dtype(dtype, grad_dtype, lowering):
     assert_near(values([p]), values([q]), rtol=1e-2 if dtype != torch.float32 else 2e-5)
 
 
+FORMS = {
+    "plain": lambda g: g,
+    "turned around": lambda g: g.mT.contiguous().mT,
+    "gapped": lambda g: g.repeat_interleave(2, -1)[..., ::2],
+    "expanded": lambda g: g[:1].expand_as(g),
+    "negated": lambda g: torch._neg_view(g),
+    "bfloat16": lambda g: g.bfloat16(),
+    "float16": lambda g: g.half(),
+    "float64": lambda g: g.double(),
+    "absent": lambda g: None,
+}
+
+
+@pytest.mark.parametrize("lowering", ["foreach", "native", "native each"])
+@pytest.mark.parametrize("options", [{}, {"clip_norm": 1.0}], ids=["plain", "clipped"])
+def test_gradients_that_change_from_step_to_step(options, lowering):
+    """What is known of the last step's gradients must never be taken for this step's."""
+    params = parameters((6, 5), (4, 3), (2, 3, 5))
+    if not hasattr(params[0], "grad_dtype"):
+        pytest.skip("this torch keeps gradients in the parameter's dtype")
+    twins = copies(params)
+    for p in (*params, *twins):
+        p.grad_dtype = None
+    ours = fallline.AdamW(params, lr=0.1, **options, **LOWERINGS[lowering])
+    reference = fallline.AdamW(twins, lr=0.1, **options, **LOWERINGS["eager"])
+    random = torch.Generator().manual_seed(3)
+    forms = list(FORMS.values())
+    for step in range(30):
+        set_gradients(twins, step)
+        for p, q in zip(params, twins, strict=True):
+            # Every third step is like the one before it.
+            if step % 3 != 2:
+                p.form = forms[torch.randint(len(forms), (), generator=random)]
+            p.grad = q.grad = p.form(q.grad)
+        ours.step()
+        reference.step()
+        assert_near(values(params), values(twins))
+        if options:
+            assert_near(ours.grad_norm, reference.grad_norm)
+
+
 def test_gradients_wider_than_the_parameter_are_used_in_full():
     p = Parameter(torch.zeros(4, dtype=torch.bfloat16))
     if not hasattr(p, "grad_dtype"):
