@@ -68,7 +68,10 @@ def test_parquet_needs_pyarrow_and_says_so(fallline: Command, raced: tuple[Path,
         assert ended.code == 2 and "pip install 'fallline[parquet]'" in ended.err
     else:
         assert fallline("race", "--export", "parquet", "--results", str(raced[0]), "--out", str(tmp_path)).code == 0
-        assert pyarrow.parquet.read_table(tmp_path / "r-trials.parquet").num_rows == 4
+        table = pyarrow.parquet.read_table(tmp_path / "r-trials.parquet")
+        assert table.num_rows == 4
+        types = {name: str(table.schema.field(name).type) for name in ("study", "training_seconds", "note")}
+        assert types == {"study": "int64", "training_seconds": "double", "note": "string"}, "though no note was taken"
 
 
 def test_a_plan_counts_trials_hours_and_memory_and_runs_nothing(fallline: Command, tmp_path: Path) -> None:

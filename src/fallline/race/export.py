@@ -28,6 +28,37 @@ TABLES = {
 }
 """Name of the table → its columns, and where its rows are from."""
 
+INTEGERS = frozenset(
+    [
+        "study",
+        "number",
+        "seed",
+        "max_steps",
+        "steps",
+        "steps_to_target",
+        "attempts",
+        "step",
+        "state_bytes",
+        "parameter_bytes",
+    ]
+)
+NUMBERS = frozenset(
+    [
+        "target",
+        "untrained",
+        "value",
+        "loss",
+        "seconds_to_target",
+        "training_seconds",
+        "evaluation_seconds",
+        "step_seconds",
+        "low",
+        "high",
+        "switch_seconds",
+    ]
+)
+"""Columns that are not text: Parquet's types are the same for every race, also where a column is empty."""
+
 FORMATS = ("csv", "parquet")
 
 
@@ -63,8 +94,13 @@ def _parquet_writer() -> Callable[[Path, list[str], list[tuple[Any, ...]]], None
     except ImportError:
         raise ExportUnavailable("Parquet needs pyarrow; pip install 'fallline[parquet]', or --export csv") from None
 
+    def kind(name: str) -> Any:
+        if name in INTEGERS:
+            return pyarrow.int64()
+        return pyarrow.float64() if name in NUMBERS else pyarrow.string()
+
     def write(path: Path, columns: list[str], rows: list[tuple[Any, ...]]) -> None:
-        table = pyarrow.table({name: [row[i] for row in rows] for i, name in enumerate(columns)})
-        pyarrow.parquet.write_table(table, path)
+        arrays = {name: pyarrow.array([row[i] for row in rows], kind(name)) for i, name in enumerate(columns)}
+        pyarrow.parquet.write_table(pyarrow.table(arrays), path)
 
     return write
