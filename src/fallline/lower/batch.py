@@ -40,7 +40,7 @@ class Operand:
     @property
     def is_plain(self) -> bool:
         """Whether storing a value is copying it."""
-        return self.format is None and not self.stochastic and not self.data.is_complex()
+        return self.format is None and not self.stochastic and not self.lazy and not self.data.is_complex()
 
     def load(self, shape: torch.Size, dtype: torch.dtype) -> Tensor:
         if self.format is not None:
