@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 import fallline
-from fallline.lower.native.library import NativeUnavailable, library
+from tests.native import needs_native
 from tests.optimizers.cases_elementwise import CASES
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -127,10 +127,7 @@ def test_float64_agrees_with_the_oracle(name: str, lowering: str) -> None:
 def test_native_float32_agrees_with_the_oracle(name: str) -> None:
     """A step rounds a dozen times by 6e-8, means forget the errors of old steps, parameters add them up: below
     50 × 12 × 6e-8 = 4e-5 at worst and ten times less where signs are random."""
-    try:
-        library()
-    except NativeUnavailable as reason:
-        pytest.skip(str(reason))
+    needs_native()
     run = Run(name, torch.float32, "native")
     run.run()
     assert "native" in run.optimizer.explain()

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 import fallline
-from fallline.lower.native.library import NativeUnavailable, library
+from tests.native import needs_native
 from tests.optimizers.cases_reductions import CASES
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -162,10 +162,7 @@ def test_native_float32_agrees_with_the_oracle(name: str) -> None:
     """A step rounds a dozen times by 6e-8, and a parameter adds up the errors of 50 steps: below 4e-5 at
     worst, and ten times less where signs are random.  In Prodigy all steps depend on d, whose numerator is made of
     differences p0 − p."""
-    try:
-        library()
-    except NativeUnavailable as reason:
-        pytest.skip(str(reason))
+    needs_native()
     run = Run(name, torch.float32, "native", LARGE)
     # Coupled decay in LAMB nearly cancels the gradient of a number that stands alone.
     error = 1e-5 if "prodigy" in name else 3e-5 if name == "lamb, coupled" else 3e-6

@@ -10,21 +10,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from fallline.lower.native.compiler import find_compiler
-from fallline.lower.native.library import NativeUnavailable, library
+from fallline.lower.native.library import library
 from tests.contract.trajectories import assert_rounded_alike
+from tests.native import needs_native_and_a_compiler
 from tests.parity.digests import ROUNDED, digests, low_bit_steps
 
 ISAS = ["baseline", "avx2", "avx512"]
 
 
 @pytest.fixture(autouse=True)
-def needs_native_and_a_compiler() -> Iterator[None]:
-    try:
-        library()
-        find_compiler()
-    except NativeUnavailable as reason:
-        pytest.skip(str(reason))
+def native_with_threads_put_back() -> Iterator[None]:
+    needs_native_and_a_compiler()
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from fallline.formats import block_format
-from fallline.lower.native.library import NativeUnavailable, library
 from tests.covering import covering_array
 from tests.formats.levels import dither, level
+from tests.native import needs_native
 from tests.parity.trajectories import Trajectory
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -61,10 +61,7 @@ def decoded(entry: dict[str, Tensor], name: str, kind: str, shape: torch.Size) -
 @pytest.mark.parametrize("case", CASES, ids=lambda c: "-".join(str(v).replace(" ", "_") for v in c.values()))
 def test_one_step_from_a_common_state(case: dict[str, Any]) -> None:
     if case["lowering"].startswith("native"):
-        try:
-            library()
-        except NativeUnavailable as reason:
-            pytest.skip(str(reason))
+        needs_native()
     dtype, gradient = getattr(torch, case["dtype"]), getattr(torch, case["gradient"])
     fixed = dict(dtype=dtype, grad_dtype=gradient, layout=case["layout"], size=case["size"])
     reference = Trajectory(case["variant"], "eager", **fixed, state_dtype=case["state_dtype"])

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 import fallline
 from fallline import rules
-from fallline.lower.native.compiler import find_compiler
-from fallline.lower.native.library import NativeUnavailable, library
 from fallline.rules import nonneg, rule
+from tests.native import needs_native_and_a_compiler
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -281,11 +280,7 @@ def check(trees: tuple[Tree, ...]) -> None:
 )
 @given(st.tuples(trees, trees, trees))
 def test_random_rules_agree(trees: tuple[Tree, ...]) -> None:
-    try:
-        library()
-        find_compiler()
-    except NativeUnavailable as reason:
-        pytest.skip(str(reason))
+    needs_native_and_a_compiler()
     check(trees)
 
 

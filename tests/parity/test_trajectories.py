@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from fallline.lower.native.library import NativeUnavailable, library
 from tests.covering import covering_array
+from tests.native import needs_native
 from tests.parity.trajectories import LAYOUTS, SHAPES, VARIANTS, Trajectory
 
 STEPS = 50
@@ -38,17 +38,10 @@ def impossible(row: dict[str, Any]) -> bool:
 CASES = covering_array(AXES, forbid=impossible, seed=1)
 
 
-def needs_native(lowering: str) -> None:
-    if lowering.startswith("native"):
-        try:
-            library()
-        except NativeUnavailable as reason:
-            pytest.skip(str(reason))
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda c: "-".join(str(v).replace(" ", "_") for v in c.values()))
 def test_trajectories_agree_with_the_oracle(case: dict[str, Any]) -> None:
-    needs_native(case["lowering"])
+    if case["lowering"].startswith("native"):
+        needs_native()
     dtype = getattr(torch, case["dtype"].split()[0])
     events = case["events"]
     everything = events == "everything"

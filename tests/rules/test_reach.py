@@ -13,8 +13,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from fallline.lower.native.compiler import find_compiler
-from fallline.lower.native.library import NativeUnavailable, library
+from tests.native import needs_native_and_a_compiler
 from tests.rules import reach
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -81,14 +80,6 @@ CASES: dict[str, tuple[str, Any, dict[str, Any], float]] = {
     ),
     "nag-gs": ("nag_gs", reach.NAGGS, dict(lr=0.05, gamma=1.5), 0.5),
 }
-
-
-def needs_native() -> None:
-    try:
-        library()
-        find_compiler()
-    except NativeUnavailable as reason:
-        pytest.skip(str(reason))
 
 
 class Run:
@@ -193,7 +184,7 @@ def test_float64_trajectories_agree(case: str, lowering: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_float32_native_trajectories_agree(case: str) -> None:
-    needs_native()
+    needs_native_and_a_compiler()
     run = Run(case, torch.float32, LARGE, **LOWERINGS["native"])
     for step in range(1, STEPS + 1):
         run.step()
@@ -221,7 +212,7 @@ def test_compiled_trajectories_agree(case: str) -> None:
 
 @pytest.mark.parametrize("case", ["adafactor", "adamp", "prodigy, coupled", "schedule-free"])
 def test_native_step_by_step_and_all_at_once_are_the_same_bits(case: str) -> None:
-    needs_native()
+    needs_native_and_a_compiler()
     together, each = (Run(case, torch.float32, **LOWERINGS[name]) for name in ("native", "native each"))
     for _ in range(5):
         together.step()
@@ -234,7 +225,7 @@ def test_native_step_by_step_and_all_at_once_are_the_same_bits(case: str) -> Non
 
 def test_sums_over_all_parameters_include_those_of_other_lowerings() -> None:
     """Prodigy's d is one number although float64, foreach, eager and native parameters are stepped apart."""
-    needs_native()
+    needs_native_and_a_compiler()
     torch.manual_seed(0)
     start = [torch.randn(shape) for shape in ((5,), (7, 5), (), (40,))]
     flags = [LOWERINGS["native"], LOWERINGS["foreach"], LOWERINGS["eager"], {}]
@@ -275,7 +266,7 @@ def test_a_group_added_later_gets_the_numbers_of_the_whole_optimizer() -> None:
 @pytest.mark.parametrize("lowering", [*LOWERINGS, "compiled"])
 def test_entries_switch_to_the_average_and_back(lowering: str) -> None:
     if lowering.startswith("native"):
-        needs_native()
+        needs_native_and_a_compiler()
     flags = LOWERINGS.get(lowering, COMPILED)
     dtype = torch.float32 if lowering.startswith("native") else torch.float64
     rtol = 1e-6 if dtype == torch.float32 else 1e-12

@@ -11,8 +11,6 @@ import torch
 from numpy.typing import NDArray
 
 import fallline
-from fallline.lower.native.compiler import find_compiler
-from fallline.lower.native.library import NativeUnavailable, library
 from fallline.rules import (
     abs,
     axis,
@@ -36,6 +34,7 @@ from fallline.rules import (
     tanh,
     where,
 )
+from tests.native import needs_native_and_a_compiler
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -49,14 +48,6 @@ LOWERINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def needs_native() -> None:
-    try:
-        library()
-        find_compiler()
-    except NativeUnavailable as reason:
-        pytest.skip(str(reason))
-
-
 def agree(
     make: Any,
     reference: Step,
@@ -67,7 +58,7 @@ def agree(
 ) -> None:
     """Runs the optimizer and ``reference(t, p, g, *states)`` (t from 1) on the same gradients."""
     if lowering == "native":
-        needs_native()
+        needs_native_and_a_compiler()
     rng = np.random.default_rng(3)
     dtype = torch.float32 if lowering == "native" else torch.float64
     rtol = 1e-6 if lowering == "native" else 1e-14
@@ -281,7 +272,7 @@ def normalised(p, g, r: nonneg(shape=axis(-1), when="matrix"), top: scalar(init=
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3), (0, 2, 2)], ids=str)
 def test_empty_parameters_change_nothing_elsewhere(lowering: str, shape: tuple[int, ...]) -> None:
     if lowering == "native":
-        needs_native()
+        needs_native_and_a_compiler()
     make = fallline.optimizer(normalised, lr=0.5)
 
     def run(extra: list[torch.Tensor]) -> tuple[Any, list[torch.Tensor]]:
@@ -313,7 +304,7 @@ def test_the_largest_of_elements_with_nan_is_nan(lowering: str) -> None:
         return p, max(g)
 
     if lowering == "native":
-        needs_native()
+        needs_native_and_a_compiler()
     for at in (0, 1, 700, 999):
         p = torch.zeros(1000, requires_grad=True)
         optimizer = fallline.optimizer(largest)([p], **LOWERINGS[lowering])
@@ -339,7 +330,7 @@ def functions(p, g, f_sqrt, f_rsqrt, f_exp, f_log, f_tanh, f_abs, f_sign, f_min,
 
 def evaluate(lowering: str, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
     if lowering == "native":
-        needs_native()
+        needs_native_and_a_compiler()
     p = x.clone().requires_grad_()
     optimizer = fallline.optimizer(functions)([p], **LOWERINGS[lowering])
     p.grad = y.clone()
