@@ -65,7 +65,7 @@ race-checks: setup ## what a race must survive and may cost: kills, lost workers
 	$(BIN)/python -m benchmarks.race_checks
 
 # Single evaluations stay in the results file: they are most of it.
-leaderboard: setup ## AlgoPerf's entries on eight miniatures, 5 trials × 3 studies; three hours, goes on where it stopped
+leaderboard: setup ## AlgoPerf's entries on eight miniatures, 5 trials × 3 studies; two hours, goes on where it stopped
 	@mkdir -p benchmarks/results docs/leaderboard
 	$(BIN)/fallline race algoperf --contestants benchmarks/leaderboard.toml --trials 5 --studies 3 \
 	    --results benchmarks/results/leaderboard.sqlite --quiet

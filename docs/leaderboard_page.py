@@ -45,7 +45,7 @@ REPEAT = """\
 ## Again
 
 ```sh
-make leaderboard   # goes on where it was stopped; about three hours of one core in all
+make leaderboard   # goes on where it was stopped; about two hours on two cores in all
 fallline race --calibrate --results benchmarks/results/leaderboard.sqlite   # step times anew, on a quiet machine
 ```
 
