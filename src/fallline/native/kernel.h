@@ -34,6 +34,24 @@ struct fl_small {
 using fl_kernel = void (*)(const fl_segment*);
 using fl_stage = void (*)(const fl_small*);
 
+namespace fl_memory {
+
+// Passes ask for the memory that they need so many elements later.  The prefetchers of Intel's Emerald Rapids leave an
+// eighth of the bandwidth of AdamW's streams unused, and a fifth of a reading pass's; on Zen 3 it makes no difference.
+constexpr int64_t AHEAD = 512;
+constexpr int64_t LINE = 64;   // bytes of a cache line
+constexpr int64_t STRIP = 64;  // elements between two rounds of requests: more at once would fill the queue of misses
+
+// Asks for the lines of COUNT elements; beyond the end of an array that does no harm.
+template <int64_t COUNT, int64_t DISTANCE = AHEAD, class T>
+static inline void fetch_ahead(const T* p) {
+    constexpr int64_t step = LINE / static_cast<int64_t>(sizeof(T));
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < COUNT; i += step) __builtin_prefetch(p + DISTANCE + i, 0, 3);
+}
+
+}  // namespace fl_memory
+
 namespace fl_math {
 
 // Two selections, because compilers vectorise those where they would branch on a compound condition.

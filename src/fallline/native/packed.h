@@ -11,13 +11,10 @@ namespace fl_vec {
 constexpr int BLOCK = 256;
 constexpr int SPAN = 1024;  // the longest segment that a packed kernel takes
 
-// Computing takes longer than the hardware's prefetchers look ahead, so ask for what comes so many elements later.
+// Computing takes longer than the hardware's prefetchers look ahead, so ask for what comes a segment later.
 // One request at a time, between the arithmetic: a burst of them would fill the queue of misses and wait.
-#ifndef FL_AHEAD
-#define FL_AHEAD 1024
-#endif
 template <class T>
-static inline void fetch_ahead(const T* p) { __builtin_prefetch(p + FL_AHEAD, 0, 3); }
+static inline void fetch_ahead(const T* p) { fl_memory::fetch_ahead<1, SPAN>(p); }
 
 // To the nearest integer, ties to even.
 static inline vi rounded(vf x) {

@@ -16,6 +16,7 @@ class Pass:
     def __init__(self, program: Program, slots: Slots, k: int):
         self.program, self.slots, self.k = program, slots, k
         self.head: dict[str, None] = {}
+        self.operands: dict[str, None] = {}
         self.body: list[str] = []
         # Counted here, not over the whole graph: forms of a rule that differ on the host only have the same text.
         self.names = {node.index: f"t{i}" for i, node in enumerate(program.pass_nodes(k))}
@@ -35,7 +36,25 @@ class Pass:
         return "\n".join([f"static void @NAME@_{name}(const fl_segment* seg) {{", *lines, "}\n"])
 
     def loop(self) -> list[str]:
-        return ["#pragma omp simd", "for (int64_t i = 0; i < n; ++i) {", *indent(self.body), "}"]
+        return [
+            # Whole strips have a length that the compiler knows; the rest is one more call.
+            "const auto compute = [&](int64_t from, int64_t to) __attribute__((always_inline)) {",
+            "#pragma omp simd",
+            "    for (int64_t i = from; i < to; ++i) {",
+            *indent(indent(self.body)),
+            "    }",
+            "};",
+            "int64_t at = 0;",
+            "for (; at + fl_memory::STRIP <= n; at += fl_memory::STRIP) {",
+            *indent(self.fetches("at", "fl_memory::STRIP")),
+            "    compute(at, at + fl_memory::STRIP);",
+            "}",
+            "compute(at, n);",
+        ]
+
+    def fetches(self, at: str, count: str) -> list[str]:
+        """Requests for what the pass will need of its operands, as it comes to ``count`` elements from ``at`` on."""
+        return [f"fl_memory::fetch_ahead<{count}>({operand} + {at});" for operand in self.operands]
 
     def write(self, name: str, value: str) -> None:
         self.body.append(f"{self.operand(name)}[i] = {value};")
@@ -49,6 +68,7 @@ class Pass:
     def operand(self, name: str) -> str:
         io = self.program.operands.index(name)
         self.head[f"float* __restrict o{io} = seg->io[{io}];"] = None
+        self.operands[f"o{io}"] = None
         return f"o{io}"
 
     def compute(self, node: Node) -> None:
@@ -104,6 +124,7 @@ class ReducingPass(Pass):
             *(f"    fl_vec::Lanes<{kind}> r{at};" for at, kind in enumerate(kinds)),
             "    int64_t lanes = base;",
             "    for (; lanes + fl_vec::LANES <= end; lanes += fl_vec::LANES) {",
+            *indent(indent(self.fetches("lanes", "fl_vec::LANES"))),
             "#pragma GCC unroll 4",
             "        for (int l = 0; l < fl_vec::LANES; l += fl_vec::WIDTH) {",
             "            const int64_t i = lanes + l;",
