@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "engine.h"
+#include "tasks.h"
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -53,18 +54,13 @@ void in_threads(int threads, int64_t elements, Work work) {
 #ifdef _OPENMP
     if (threads > 1 && !forked && elements >= SERIAL_BELOW) {
 #pragma omp parallel num_threads(threads)
-        work();
+        work(omp_get_thread_num());
         return;
     }
 #endif
     (void)threads;
     (void)elements;
-    work();
-}
-
-// Small enough that threads finish together, large enough that taking a task costs nothing.
-int64_t grain_for(int64_t tasks, int threads) {
-    return std::max<int64_t>(1, std::min<int64_t>(16, tasks / (16 * std::max(threads, 1))));
+    work(0);
 }
 
 int64_t vector_size(const fl_tensor& t, int space) {
@@ -230,18 +226,17 @@ FL_API void fl_stage_run(fl_job* job, int k) {
 FL_API void fl_pass(fl_job* job, const fl_backend* backend, int k, int threads) {
     const fl_program& p = *job->program;
     if (!p.entry->passes[k]) return;
-    std::atomic<int64_t> next{0};
     if (k == p.n_passes - 1) {
-        const int64_t grain = grain_for(job->chunks, threads);
-        in_threads(threads, job->elements, [&] { backend->write_chunks(job, &next, grain); });
+        fl_tasks chunks(job->chunks, threads);
+        in_threads(threads, job->elements, [&](int worker) { backend->write_chunks(job, chunks, worker); });
         return;
     }
-    const int64_t grain = grain_for(job->tiles, threads);
-    in_threads(threads, job->elements, [&] { backend->reduce_tiles(job, k, &next, grain); });
-    std::atomic<int64_t> tensor{0};
-    in_threads(threads, job->elements, [&] {
-        for (int64_t i; (i = tensor.fetch_add(1)) < job->n_tensors;)
-            if (job->tensors[i].row >= 0) combine_tensor(job, i, k);
+    fl_tasks tiles(job->tiles, threads), tensors(job->n_tensors, threads);
+    in_threads(threads, job->elements, [&](int worker) { backend->reduce_tiles(job, k, tiles, worker); });
+    in_threads(threads, job->elements, [&](int worker) {
+        for (int64_t begin, end; tensors.take(worker, begin, end);)
+            for (int64_t i = begin; i < end; ++i)
+                if (job->tensors[i].row >= 0) combine_tensor(job, i, k);
     });
     combine_all(job, k);
 }
@@ -289,16 +284,15 @@ FL_API void fl_store(const fl_backend* backend, int format, void* data, float* s
     backend->store(format, data, scale, start, n, in, stochastic, key);
 }
 
-// One sweep over n elements of each stream, in pieces that the threads take as kernels do: one that is disturbed
-// takes fewer.
+// One sweep over n elements of each stream, in pieces that the threads take as kernels do.
 FL_API void fl_probe(const fl_backend* backend, int reads, int writes, float* const* streams, int64_t n, int threads,
                      int64_t ahead) {
     const int64_t share = (n / std::max(threads, 1) + 63) / 64 * 64;
     const int64_t piece = std::min<int64_t>(65536, std::max<int64_t>(64, share));
-    std::atomic<int64_t> next{0};
-    in_threads(threads, n, [&] {
-        for (int64_t begin; (begin = next.fetch_add(piece)) < n;)
-            backend->probe(reads, writes, streams, begin, std::min(n, begin + piece), ahead);
+    fl_tasks pieces((n + piece - 1) / piece, threads);
+    in_threads(threads, n, [&](int worker) {
+        for (int64_t begin, end; pieces.take(worker, begin, end);)
+            backend->probe(reads, writes, streams, begin * piece, std::min(n, end * piece), ahead);
     });
 }
 

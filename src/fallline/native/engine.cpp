@@ -9,6 +9,7 @@
 
 #include "engine.h"
 #include "formats.h"
+#include "tasks.h"
 
 extern const fl_entry FL_SHARD(0)[], FL_SHARD(1)[], FL_SHARD(2)[], FL_SHARD(3)[];
 
@@ -246,24 +247,25 @@ void write_range(const fl_job* job, fl_tensor& t, int64_t start, int64_t n, bool
     }
 }
 
-void write_chunks(const fl_job* job, std::atomic<int64_t>* next, int64_t grain) {
+// The parameter that a task is of; tasks are numbered through all parameters.
+int64_t owner_of(const fl_job* job, int64_t task, int64_t fl_tensor::*first) {
+    int64_t low = 0, high = job->n_tensors;
+    while (low + 1 < high) {
+        const int64_t middle = (low + high) / 2;
+        (job->tensors[middle].*first <= task ? low : high) = middle;
+    }
+    return low;
+}
+
+void write_chunks(const fl_job* job, fl_tasks& tasks, int worker) {
     const fl_program& p = *job->program;
     Buffers buffers;
     Place place{};
     float s[FL_MAX_SCALARS];
-    int64_t current = -1, index = 0;
+    int64_t current = -1;
     bool direct = false, packed = false;
-    for (;;) {
-        const int64_t begin = next->fetch_add(grain, std::memory_order_relaxed);
-        if (begin >= job->chunks) return;
-        const int64_t end = begin + grain < job->chunks ? begin + grain : job->chunks;
-        // Chunks are numbered through all parameters: find the one this range begins in.
-        int64_t low = index, high = job->n_tensors;
-        while (low + 1 < high) {
-            const int64_t middle = (low + high) / 2;
-            (job->tensors[middle].first_chunk <= begin ? low : high) = middle;
-        }
-        index = low;
+    for (int64_t begin, end; tasks.take(worker, begin, end);) {
+        int64_t index = owner_of(job, begin, &fl_tensor::first_chunk);
         for (int64_t chunk = begin; chunk < end; ++chunk) {
             while (index + 1 < job->n_tensors && job->tensors[index + 1].first_chunk <= chunk) ++index;
             fl_tensor& t = job->tensors[index];
@@ -366,16 +368,14 @@ void reduce_tile(const fl_job* job, const fl_tensor& t, int64_t tile, int64_t ti
     }
 }
 
-void reduce_tiles(const fl_job* job, int pass, std::atomic<int64_t>* next, int64_t grain) {
+void reduce_tiles(const fl_job* job, int pass, fl_tasks& tasks, int worker) {
     const fl_program& p = *job->program;
     Buffers buffers;
     Place place{};
     float s[FL_MAX_SCALARS];
-    int64_t current = -1, index = 0;
-    for (;;) {
-        const int64_t begin = next->fetch_add(grain, std::memory_order_relaxed);
-        if (begin >= job->tiles) return;
-        const int64_t end = begin + grain < job->tiles ? begin + grain : job->tiles;
+    int64_t current = -1;
+    for (int64_t begin, end; tasks.take(worker, begin, end);) {
+        int64_t index = owner_of(job, begin, &fl_tensor::first_tile);
         for (int64_t tile = begin; tile < end; ++tile) {
             while (index + 1 < job->n_tensors && job->tensors[index + 1].first_tile <= tile) ++index;
             const fl_tensor& t = job->tensors[index];

@@ -4,7 +4,6 @@
 // reductions too, so that a sharded model can sum it over its processes between two passes.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include "kernel.h"
@@ -96,12 +95,14 @@ inline fl_tiling fl_tiles_of(const fl_tensor& t, bool tiled) {
     return r;
 }
 
-// What one instruction set provides.
+class fl_tasks;  // tasks.h
+
+// What one instruction set provides.  Every worker of a pass calls the same function.
 struct fl_backend {
     const char* name;
     const fl_entry* (*find)(const char* kernel);
-    void (*write_chunks)(const fl_job*, std::atomic<int64_t>* next, int64_t grain);
-    void (*reduce_tiles)(const fl_job*, int pass, std::atomic<int64_t>* next, int64_t grain);
+    void (*write_chunks)(const fl_job*, fl_tasks& tasks, int worker);
+    void (*reduce_tiles)(const fl_job*, int pass, fl_tasks& tasks, int worker);
     void (*load)(int format, const void*, const float*, int64_t, int64_t, float*);
     void (*store)(int format, void*, float*, int64_t, int64_t, const float*, int, uint64_t);
     void (*probe)(int reads, int writes, float* const* streams, int64_t begin, int64_t end, int64_t ahead);

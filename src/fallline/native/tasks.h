@@ -1,0 +1,44 @@
+// How threads share the tasks of a pass.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+// Tasks [0, count).  Every worker begins with a share of its own, the same one in every step, so that what it wrote in the
+// last step may still be in its cache; a worker that is done helps the others, because threads do not always get their
+// processors.  Who takes a task changes no result: tasks are cut by element count.
+class fl_tasks {
+  public:
+    fl_tasks(int64_t count, int workers) : shares_(std::max(1, std::min(workers, MOST_SHARES))) {
+        // Small enough that workers finish together, large enough that taking a range costs nothing.
+        grain_ = std::max<int64_t>(1, std::min<int64_t>(16, count / (16 * shares_)));
+        for (int i = 0; i < shares_; ++i) {
+            share_[i].next.store(count * i / shares_, std::memory_order_relaxed);
+            share_[i].end = count * (i + 1) / shares_;
+        }
+    }
+
+    // The next tasks [begin, end) for a worker; false when nothing is left.
+    bool take(int worker, int64_t& begin, int64_t& end) {
+        for (int i = 0; i < shares_; ++i) {
+            Share& share = share_[(worker + i) % shares_];
+            if (share.next.load(std::memory_order_relaxed) >= share.end) continue;
+            begin = share.next.fetch_add(grain_, std::memory_order_relaxed);
+            if (begin >= share.end) continue;
+            end = std::min(begin + grain_, share.end);
+            return true;
+        }
+        return false;
+    }
+
+  private:
+    static constexpr int MOST_SHARES = 64;
+    struct alignas(64) Share {
+        std::atomic<int64_t> next{0};
+        int64_t end = 0;
+    };
+    Share share_[MOST_SHARES];
+    int shares_;
+    int64_t grain_;
+};
