@@ -88,10 +88,10 @@ targets: setup ## set every workload's target anew where its runs are not there;
 	        $$name --like $$name:Fashion-MNIST || exit 1; done
 
 # DeepSpeed compiles its kernel at first use and looks for ninja on the path.
-bench: setup peers ## all benchmarks, against the other packages; writes docs/benchmarks.md; an hour
+bench: setup peers .venv/.authors ## all benchmarks, against the other packages; writes docs/benchmarks.md; an hour
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m benchmarks --build
 
-bench-compiled: setup peers ## goes on with the last run of the benchmarks: peers through torch.compile; up to two hours
+bench-compiled: setup peers .venv/.authors ## goes on with the last run of the benchmarks: peers through torch.compile; up to two hours
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m benchmarks --resume --build --compiled
 
 statistics: setup ## how often the verdicts of `fallline step` are right, with real arms on this machine
