@@ -1,5 +1,6 @@
 """Which lowering runs, and how the optimizer says so; without native kernels everything still works."""
 
+import errno
 import json
 import os
 import shutil
@@ -12,9 +13,10 @@ import pytest
 import torch
 
 import fallline
+from fallline.lower.native import compiler
 from fallline.lower.native.library import INSTRUCTION_SETS, library
 from fallline.optim import choose
-from fallline.rules import rule, tanh
+from fallline.rules import norm, rule, tanh
 
 from .trajectories import LOWERINGS, assert_near, parameters, python, run, set_gradients, values
 
@@ -244,6 +246,33 @@ def test_with_a_broken_compiler_a_users_rule_runs_through_foreach_with_one_notic
     assert "foreach (no native kernel" in explained
     assert len(notices) == 1 and says in notices[0] and "broken-c++" in notices[0]
     assert "set CXX to another one" in notices[0] and "\n" not in notices[0]
+
+
+@needs_compiler
+def test_on_a_full_disk_a_users_rule_runs_through_foreach_with_one_notice(cache, monkeypatch):
+    def no_room(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(compiler, "_build", no_room)
+    explained, notices = step_with_new_rule()
+    assert "foreach (no native kernel" in explained
+    assert len(notices) == 1 and "No space left on device" in notices[0] and "FALLLINE_CACHE_DIR" in notices[0]
+
+
+def test_rule_with_more_passes_than_the_engine_runs_says_so(cache):
+    @rule
+    def many_passes(p, g, *, lr):
+        u = g
+        for _ in range(6):
+            u = u / (1 + norm(u))
+        return p - lr * u
+
+    params = parameters((5,))
+    params[0].grad = torch.ones(5)
+    opt = fallline.optimizer(many_passes, lr=0.1)(params)
+    with pytest.warns(RuntimeWarning, match="goes through memory more than 6 times"):
+        opt.step()
+    assert "foreach" in opt.explain()
 
 
 @pytest.mark.parametrize("value", ["no-such-compiler", "/etc/passwd", "/tmp", 'g++ "', "no-such-cache g++"])

@@ -154,6 +154,28 @@ def test_results_do_not_depend_on_the_number_of_threads(threads):
         torch.set_num_threads(had)
 
 
+def test_threads_flush_subnormal_numbers_as_their_caller_does():
+    def trained(count, flushes):
+        torch.set_num_threads(count)
+        torch.set_flush_denormal(flushes)
+        params = parameters((400_000,))
+        with torch.no_grad():
+            params[0].mul_(1e-38)
+        params[0].grad = torch.full((400_000,), 1e-39)
+        fallline.SGD(params, lr=0.5).step()
+        torch.set_flush_denormal(False)
+        return values(params)
+
+    had = torch.get_num_threads()
+    try:
+        assert_same(trained(1, True), trained(3, True))
+        assert_same(trained(1, False), trained(3, False))
+        assert not torch.equal(trained(3, True)[0], trained(3, False)[0])
+    finally:
+        torch.set_flush_denormal(False)
+        torch.set_num_threads(had)
+
+
 def test_a_run_repeats_exactly():
     def trained():
         params = parameters((300, 301), (70_001,), (3,))

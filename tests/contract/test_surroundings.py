@@ -1,4 +1,4 @@
-"""What an optimizer takes from its surroundings: no default device, and no memory longer than it is used."""
+"""What an optimizer takes from its surroundings: no default device, and memory for as long and where it is."""
 
 import gc
 import weakref
@@ -79,3 +79,28 @@ def test_parameters_without_a_shape_are_stepped_once_they_have_one():
     opt.step()
     torch.testing.assert_close(ours.weight, theirs.weight)
     assert "2 tensors, 18 elements" in opt.explain()
+
+
+def _share(state):
+    for value in state.values():
+        value.share_memory_()
+
+
+def _replace(state):
+    for value in state.values():
+        value.data = value.data.clone()
+
+
+@pytest.mark.parametrize("name", ["AdamW", "AdamW8bit", "Adafactor", "NAdam"])
+@pytest.mark.parametrize("move", [_share, _replace])
+def test_states_that_were_given_other_memory_are_found_there(name, move):
+    ours, twins = parameters((70, 65), (5,), (64, 64)), parameters((70, 65), (5,), (64, 64))
+    make = getattr(fallline, name)
+    run(make(twins, lr=0.1), 5)
+    opt = make(ours, lr=0.1)
+    run(opt, 3)
+    for state in opt.state.values():
+        move(state)
+    run(opt, range(3, 5))
+    assert_same(values(ours), values(twins))
+    assert all(state["step"] == 5 for state in opt.state.values())

@@ -14,6 +14,10 @@
 #ifdef _OPENMP
 #include <omp.h>
 #endif
+#ifdef __x86_64__
+#include <cpuid.h>
+#include <xmmintrin.h>
+#endif
 
 #define FL_API extern "C" __attribute__((visibility("default")))
 
@@ -30,17 +34,28 @@ namespace {
 // Below this many elements waking a second thread costs more than it saves.
 constexpr int64_t SERIAL_BELOW = 32768;
 
+// Everything that CMakeLists.txt lets the compiler use: a virtual machine may hide any one of them.
+#ifdef FL_HAVE_avx2
+bool has_avx2() {
+    unsigned a, b, c, d;
+    const bool f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    return f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+}
+#endif
+#ifdef FL_HAVE_avx512
+bool has_avx512() {
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
 const fl_backend* backend_named(const char* name) {
     if (std::strcmp(name, "baseline") == 0) return &fl_baseline::backend;
 #ifdef FL_HAVE_avx2
-    if (std::strcmp(name, "avx2") == 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        __builtin_cpu_supports("bmi2"))
-        return &fl_avx2::backend;
+    if (std::strcmp(name, "avx2") == 0 && has_avx2()) return &fl_avx2::backend;
 #endif
 #ifdef FL_HAVE_avx512
-    if (std::strcmp(name, "avx512") == 0 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return &fl_avx512::backend;
+    if (std::strcmp(name, "avx512") == 0 && has_avx512()) return &fl_avx512::backend;
 #endif
     return nullptr;
 }
@@ -49,12 +64,33 @@ const fl_backend* backend_named(const char* name) {
 bool forked = false;
 __attribute__((constructor)) void watch_forks() { pthread_atfork(nullptr, nullptr, [] { forked = true; }); }
 
+// How a thread rounds and whether it flushes subnormal numbers, as torch.set_flush_denormal() sets it for its caller.
+class FloatingPointMode {
+  public:
+#ifdef __x86_64__
+    FloatingPointMode() : mode_(_mm_getcsr()) {}
+    void apply() const { _mm_setcsr(mode_); }
+
+  private:
+    unsigned mode_;
+#else
+    void apply() const {}
+#endif
+};
+
 template <class Work>
 void in_threads(int threads, int64_t elements, Work work) {
 #ifdef _OPENMP
     if (threads > 1 && !forked && elements >= SERIAL_BELOW) {
+        const FloatingPointMode callers;
 #pragma omp parallel num_threads(threads)
-        work(omp_get_thread_num());
+        {
+            // The same bits whoever takes a task.
+            const FloatingPointMode own;
+            callers.apply();
+            work(omp_get_thread_num());
+            own.apply();
+        }
         return;
     }
 #endif
@@ -151,7 +187,6 @@ FL_API const fl_backend* fl_select(const char* name) {
 
 FL_API const char* fl_backend_name(const fl_backend* backend) { return backend->name; }
 FL_API const fl_entry* fl_find(const fl_backend* backend, const char* kernel) { return backend->find(kernel); }
-FL_API int fl_forked() { return forked; }
 FL_API int fl_has_threads() {
 #ifdef _OPENMP
     return 1;
@@ -271,17 +306,6 @@ FL_API void fl_step_each(fl_job* job, const fl_backend* backend, int threads) {
             fl_pass(&one, backend, k, threads);
         }
     }
-}
-
-// The formats on their own, for tests and for conversions of checkpoints.
-FL_API void fl_load(const fl_backend* backend, int format, const void* data, const float* scale, int64_t start,
-                    int64_t n, float* out) {
-    backend->load(format, data, scale, start, n, out);
-}
-
-FL_API void fl_store(const fl_backend* backend, int format, void* data, float* scale, int64_t start, int64_t n,
-                     const float* in, int stochastic, uint64_t key) {
-    backend->store(format, data, scale, start, n, in, stochastic, key);
 }
 
 // One sweep over n elements of each stream, in pieces that the threads take as kernels do.

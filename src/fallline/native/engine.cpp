@@ -29,6 +29,11 @@ inline bool is_direct(const fl_operand& o) { return o.format == F32 && !o.stride
 
 inline int64_t element_bytes(int format) { return format == F32 ? 4 : format == BF16 || format == F16 ? 2 : 1; }
 
+// Of n elements; 4-bit codes lie two in a byte.
+inline int64_t bytes_of(int format, int64_t n) {
+    return format == I4_SIGNED || format == I4_NONNEG ? n / 2 : n * element_bytes(format);
+}
+
 // Visits the elements [start, start + n) of a strided tensor in logical order as runs along the last axis.
 template <class Visit>
 void for_runs(const fl_tensor& t, const int64_t* strides, int64_t start, int64_t n, Visit visit) {
@@ -237,8 +242,8 @@ void write_range(const fl_job* job, fl_tensor& t, int64_t start, int64_t n, bool
             for (int o = 0; o < p.n_operands; ++o) {
                 const fl_operand& operand = t.operands[o];
                 if (operand.strides) continue;
-                const int64_t bytes = element_bytes(operand.format);
-                prefetch_lines(static_cast<const char*>(operand.data) + (e + PREFETCH_AHEAD) * bytes, m * bytes);
+                const char* data = static_cast<const char*>(operand.data);
+                prefetch_lines(data + bytes_of(operand.format, e + PREFETCH_AHEAD), bytes_of(operand.format, m));
             }
         compute(block, e, m);
         for (int o = 0; o < p.n_operands; ++o)
@@ -397,21 +402,12 @@ const fl_entry* find(const char* name) {
     return nullptr;
 }
 
-void load_range(int format, const void* data, const float* scale, int64_t start, int64_t n, float* out) {
-    load(static_cast<Format>(format), data, scale, start, n, out);
-}
-
-void store_range(int format, void* data, float* scale, int64_t start, int64_t n, const float* in, int stochastic,
-                 uint64_t key) {
-    store(static_cast<Format>(format), data, scale, start, n, in, stochastic, key);
-}
-
 }  // namespace
 
 #define FL_STRING_(isa) #isa
 #define FL_STRING(isa) FL_STRING_(isa)
 extern void probe(int, int, float* const*, int64_t, int64_t, int64_t);
 extern const fl_backend backend;
-const fl_backend backend = {FL_STRING(FL_ISA), find, write_chunks, reduce_tiles, load_range, store_range, probe};
+const fl_backend backend = {FL_STRING(FL_ISA), find, write_chunks, reduce_tiles, probe};
 
 }  // namespace FL_NS

@@ -43,7 +43,7 @@ struct fl_reduction {
 struct fl_program {
     const fl_entry* entry;
     int32_t grad_operand;           // −1: the program does not read it
-    int32_t n_operands, n_row, n_scalars, n_vectors, n_small, n_passes, n_reductions;
+    int32_t n_operands, n_row, n_scalars, n_vectors, n_passes, n_reductions;
     int32_t tiled;                  // some value is per row or column: segments may not cross rows
     uint32_t reads[FL_MAX_PASSES];  // operands each pass loads
     uint32_t writes;                // operands the last pass stores
@@ -103,7 +103,5 @@ struct fl_backend {
     const fl_entry* (*find)(const char* kernel);
     void (*write_chunks)(const fl_job*, fl_tasks& tasks, int worker);
     void (*reduce_tiles)(const fl_job*, int pass, fl_tasks& tasks, int worker);
-    void (*load)(int format, const void*, const float*, int64_t, int64_t, float*);
-    void (*store)(int format, void*, float*, int64_t, int64_t, const float*, int, uint64_t);
     void (*probe)(int reads, int writes, float* const* streams, int64_t begin, int64_t end, int64_t ahead);
 };

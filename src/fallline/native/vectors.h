@@ -121,6 +121,9 @@ namespace fl_vec {
 constexpr int LANES = 16;
 constexpr int64_t SUMMED = 256;  // elements of a block
 
+// Of every instruction set its own: the linker must not take one for the other.
+namespace {
+
 struct Sum {
     static constexpr float START = 0.0f;
     template <class T>
@@ -180,5 +183,7 @@ struct Rest {
         for (float& x : lane) x = Kind::START;
     }
 };
+
+}  // namespace
 
 }  // namespace fl_vec

@@ -18,8 +18,13 @@ class Counters:
         self.flat = flat
         # numpy's view of the same memory: its operations start faster than torch's.
         self.array = flat.numpy()
+        self._address = flat.data_ptr()
         self._common: float | None = None
         self._version = -1
+
+    def has_moved(self) -> bool:
+        """Whether numpy's view is of memory that the tensor has left (``share_memory_()`` on one of its views)."""
+        return self.flat.data_ptr() != self._address
 
     def common(self) -> float | None:
         """The value of all counters, None if they differ."""

@@ -182,6 +182,11 @@ class Plan:
     versions: list[int] = dataclasses.field(default_factory=list)
     """Autograd's counters of these parameters after the last step: tells when one was written to."""
 
+    def have_states_moved(self) -> bool:
+        """Whether somebody has given states or counters other memory."""
+        moved = self.counters.has_moved()
+        return moved or any(bucket.launch is not None and bucket.launch.has_moved() for bucket in self.buckets)
+
     def commit(self) -> None:
         """Puts the states that this plan has completed into the optimizer."""
         for param, entry in self.completed.items():

@@ -58,6 +58,7 @@ def is_current(plan: Plan, reader: GroupReader, groups: Groups, states: Mapping[
         and list(map(Tensor.data_ptr, plan.params)) == plan.pointers
         and len(everyone := all_params(groups)) == len(plan.everyone)
         and all(map(is_, everyone, plan.everyone))
+        and not plan.have_states_moved()
         and not any(p.grad is not None for p in plan.waiting)
         and _has_settings(plan, reader, groups)
     )

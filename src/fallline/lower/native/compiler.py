@@ -146,16 +146,10 @@ def is_whole(path: Path) -> bool:
 def compile_kernel(name: str, text: str, isa: str) -> int:
     """The address of the kernel's ``fl_entry``."""
     compiler, header = find_compiler(), _header()
-    source = translation_unit(
-        {name: text}, f'extern "C" __attribute__((visibility("default"))) const fl_entry {SYMBOL}[]'
-    )
-    source = source.replace(
-        f'\n{"extern"} "C"',
-        f'\nextern "C" __attribute__((visibility("default"))) const fl_entry {SYMBOL}[];\nextern "C"',
-        1,
-    )
+    table = f'extern "C" __attribute__((visibility("default"))) const fl_entry {SYMBOL}[]'
+    source = translation_unit({name: text}, f"{table};\n{table}")
     flags = (*FLAGS, *ISA_FLAGS[isa])
-    headers = [(header.parent / name).read_text() for name in ("kernel.h", "vectors.h", "packed.h")]
+    headers = [(header.parent / file).read_text() for file in ("kernel.h", "vectors.h", "packed.h")]
     identity = "\n".join((source, *headers, compiler_version(compiler), *compiler[1:], *flags))
     directory = cache_directory()
     target = directory / f"{name}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.so"

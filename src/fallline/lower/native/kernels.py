@@ -9,7 +9,7 @@ from ctypes import c_int32
 
 from fallline.lower.native.compiler import compile_kernel
 from fallline.lower.native.emit import emit
-from fallline.lower.native.library import CProgram, CReduction, Library, NativeUnavailable, library
+from fallline.lower.native.library import MAX_PASSES, CProgram, CReduction, Library, NativeUnavailable, library
 from fallline.lower.native.slots import Slots
 from fallline.rules.graph import Space
 from fallline.rules.program import Program
@@ -44,7 +44,6 @@ class Kernel:
             n_row=len(program.row),
             n_scalars=len(slots.scalars),
             n_vectors=len(slots.vectors),
-            n_small=len(program.small_operands),
             n_passes=passes,
             n_reductions=at,
             tiled=tiled,
@@ -72,6 +71,8 @@ def _ints(values: list[int]) -> ctypes.Array[c_int32]:
 
 def _check_limits(program: Program) -> None:
     slots = Slots(program)
+    if len(program.reductions) + 1 > MAX_PASSES:
+        raise NativeUnavailable(f"{program.name} goes through memory more than {MAX_PASSES} times")
     if len(program.operands) > MAX_OPERANDS:
         raise NativeUnavailable(f"{program.name} has more than {MAX_OPERANDS - 2} states")
     if 1 + len(program.row) + len(slots.scalars) + len(slots.segment_vectors) > MAX_SCALARS:
@@ -91,6 +92,8 @@ def _kernel(program: Program, found: Library) -> Kernel | NativeUnavailable:
         return Kernel(found, program, entry)
     except NativeUnavailable as reason:
         return reason
+    except OSError as error:  # a full disk, a quota
+        return NativeUnavailable(f"{program.name} could not be compiled ({error}); make room or set FALLLINE_CACHE_DIR")
 
 
 def kernel(program: Program) -> Kernel:

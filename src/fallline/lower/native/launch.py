@@ -21,9 +21,8 @@ from fallline.lower.native.library import CJob, COperand, CTensor
 from fallline.lower.together import Late, Passes
 from fallline.rules.graph import Space
 
-# Codes of native/formats.h.
 DENSE = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
-BLOCKWISE = {("int8", "signed"): 3, ("int8", "nonneg"): 4, ("int4", "signed"): 5, ("int4", "nonneg"): 6}
+"""Codes of native/formats.h; those of blocks are ``BlockFormat.native``."""
 
 
 def supports(tensor: Tensor) -> bool:
@@ -81,6 +80,12 @@ class Launch:
         self.rounding = [i for i, item in enumerate(items) if item.rounds_at_random]
         self.uniform = True
         self.rows = (c_double * max(1, len(self.program.row)))()
+        # Of the first and the last parameter: who moves states (share_memory_(), v.data = …) moves all of them, and
+        # asking each would take longer than a small step.
+        ends = self.items[:1] + self.items[-1:]
+        self.watched = [t for item in ends for o in item.operands for t in (o.data, o.scale) if t is not None]
+        self.watched += [t for item in ends for t in item.small.values()]
+        self.watched_at = list(map(Tensor.data_ptr, self.watched))
 
     def may_permute(self, i: int) -> bool:
         """Elementwise programs may walk memory instead of logical order if all operands agree on it."""
@@ -128,14 +133,17 @@ class Launch:
         if operand.format is not None:
             assert operand.scale is not None
             keep.append(operand.scale)
-            code = BLOCKWISE[operand.format.name, operand.format.kind]
-            return COperand(data=data.data_ptr(), scale=operand.scale.data_ptr(), format=code)
+            return COperand(data=data.data_ptr(), scale=operand.scale.data_ptr(), format=operand.format.native)
         strides = None
         if not permuted and not data.is_contiguous():
             array = (c_int64 * data.ndim)(*data.stride())
             keep.append(array)
             strides = addressof(array)
         return COperand(data=data.data_ptr(), strides=strides, format=DENSE[data.dtype], stochastic=operand.stochastic)
+
+    def has_moved(self) -> bool:
+        """Whether the states are no longer where they were described."""
+        return list(map(Tensor.data_ptr, self.watched)) != self.watched_at
 
     def bind_alike(self, grads: Sequence[Tensor]) -> None:
         """Takes gradients that differ from those of the last ``bind`` in nothing but where they are."""

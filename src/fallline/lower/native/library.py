@@ -63,7 +63,6 @@ class CProgram(Structure):
         ("n_row", c_int32),
         ("n_scalars", c_int32),
         ("n_vectors", c_int32),
-        ("n_small", c_int32),
         ("n_passes", c_int32),
         ("n_reductions", c_int32),
         ("tiled", c_int32),
