@@ -88,8 +88,17 @@ def test_compat_says_how_many_published_scores_come_out(fallline: Command, tmp_p
     assert "speed-up" not in text, "there is no baseline among these"
 
 
+def test_logs_of_variants_alone_are_bad_input(fallline: Command, tmp_path: Path) -> None:
+    for submission in ("a", "b"):
+        reach(tmp_path / "logs", submission, 0, "wmt_glu_tanh", 1, 10.0)
+    for rules in ("--held-out", "--no-held-out"):
+        ended = fallline("score", str(tmp_path / "logs"), rules)
+        assert ended.code == 2 and "nothing to score: its logs are of variants alone (wmt_glu_tanh)" in ended.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
+
     [
         (["/no/such/folder"], "no such folder"),
         ([__file__], "not a tar archive"),

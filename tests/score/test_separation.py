@@ -64,8 +64,14 @@ def test_sampled_and_complete_labellings_agree() -> None:
     assert exchange_test(strata)[1] == pytest.approx(exact, abs=0.006)
 
 
+def test_no_number_of_studies_is_sought_where_there_is_no_workload() -> None:
+    with pytest.raises(ValueError, match="workloads must be >= 1, got 0"):
+        fewest_studies(0)
+
+
 def test_too_few_studies_can_separate_nothing() -> None:
     assert fewest_studies(1) == 5
+
     far = table({"a": [[1.0, 1.1, 1.2]], "b": [[3.0, 3.1, 3.2]]})
     (pair,) = compare_all(far)
     assert not pair.separated

@@ -71,6 +71,12 @@ def score(
     except NoLogs as error:
         raise BadInput(str(error)) from None
     table = from_logs(found.trials, held_out=held_out, compat=compat)
+    if not table.workloads:
+        ran = ", ".join(sorted({trial.workload for trial in found.trials}))
+        raise BadInput(
+            f"{logs}: nothing to score: its logs are of variants alone ({ran}), and a variant counts only beside the "
+            "workload it belongs to"
+        )
     reference = _reference(reference, table.contestants)
     board = leaderboard(table, compat=compat, reference=reference, budgets=BUDGETS["v0.5"], seed=seed)
     if figures is not None:

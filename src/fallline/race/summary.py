@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from fallline.measure.store import StoreError
 from fallline.race.clock import StepClock
 from fallline.race.plan import BUDGET, STEPS_CLOCK, Rules
 from fallline.race.quality import Quality, qualities
@@ -129,7 +130,10 @@ def summarize(results: Results) -> Summary:
     """Everything there is to say, computed from the stored rows alone."""
     rules, rows = results.rules(), results.rows()
     calibration = results.calibration()
+    problems = [facts["problem"] for facts in results.workloads().values() if facts["problem"]]
     workloads = {name: facts for name, facts in results.workloads().items() if not facts["problem"]}
+    if not workloads:
+        raise StoreError(f"{results.path}: nothing was raced: {'; '.join(text.splitlines()[0] for text in problems)}")
     contestants = tuple(contestant.name for contestant in results.contestants())
     training, evaluation = results.spent()
     rows = [row for row in rows if row.workload in workloads]
@@ -150,7 +154,7 @@ def summarize(results: Results) -> Summary:
     for row in rows:
         statuses[row.contestant][row.status or "to run"] += 1
     # Failures of trials first: a race in which nothing else happened quotes one.
-    notes = [*_notes(rows), *(facts["problem"] for facts in results.workloads().values() if facts["problem"])]
+    notes = [*_notes(rows), *problems]
     notes += [*_uneven_tuning(rows), *_earlier_clock(rows, rules, clock, times.get(SECONDS))]
     return Summary(
         rules=rules,

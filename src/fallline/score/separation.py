@@ -139,6 +139,9 @@ def fewest_studies(workloads: int, alpha: float = ALPHA) -> int:
     >>> fewest_studies(1), fewest_studies(8), fewest_studies(1, ALPHA / 10)
     (5, 2, 7)
     """
+    if workloads < 1:
+        # No number of studies would do, so the search below would not end.
+        raise ValueError(f"workloads must be >= 1, got {workloads}")
     count = 2
     while 2 / math.comb(2 * count, count) ** workloads > alpha:
         count += 1
