@@ -130,4 +130,3 @@ def test_a_target_that_is_already_met_fails_the_race_in_one_line(fallline: Comma
     status = fallline("race", "--status", "--results", str(tmp_path / "r.sqlite"))
     assert status.code == 2 and "r.sqlite: nothing was raced: tiny: the target mse 1e+09 is already met" in status.err
     assert len(status.err.strip().splitlines()) == 1
-

@@ -98,7 +98,6 @@ def test_logs_of_variants_alone_are_bad_input(fallline: Command, tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-
     [
         (["/no/such/folder"], "no such folder"),
         ([__file__], "not a tar archive"),

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from fallline.race.clock import StepClock
 from fallline.race.plan import Rules
 from fallline.race.results import Calibrated, Row
-from fallline.race.stopping import OWN_STUDY, PAST_TAU_MAX, EarlyStop, late_studies, without_late
+from fallline.race.stopping import (
+    OWN_STUDY,
+    PAST_TAU_MAX,
+    EarlyStop,
+    fastest_medians,
+    late_studies,
+    latest,
+    without_late,
+)
+from fallline.score import profiles
 from fallline.score.times import StudyTimes
 
 
@@ -51,6 +62,52 @@ def test_a_trial_ends_past_tau_max_times_a_contestant_that_has_finished() -> Non
     assert stop.reason(rows[2], 31) == PAST_TAU_MAX
 
 
+def test_of_an_even_number_of_studies_one_may_be_late_and_the_median_in_time() -> None:
+    rows = [row(1, "a", 0, 1, 15, "reached"), row(2, "a", 1, 1, 15, "reached"), row(3, "b", 0, 1), row(4, "b", 1, 1)]
+    stop = EarlyStop(rows, Rules(tau_max=4.0), CLOCK)
+    # The median of b's two is their mean: 4 × 15 = 60 seconds are passed for certain by one of more than 120.
+    assert stop.reason(rows[2], 60) is None
+    assert stop.reason(rows[2], 61) == PAST_TAU_MAX
+
+
+def test_early_ends_leave_scores_as_they_are() -> None:
+    """Against what --no-early-stop gives: any time that may end early does, or goes on, by the toss of a coin."""
+    generator = np.random.default_rng(0)
+    names, workloads, variants = ("a", "b", "c"), ("mri", "chars"), {"mri_tanh": "mri"}
+    changed = 0
+    for run in range(400):
+        studies = 1 + run % 6
+        cells = {
+            (name, workload): dict(enumerate(np.exp(generator.normal(0.0, 1.2, studies)).tolist()))
+            for name in names
+            for workload in (*workloads, *variants)
+        }
+        whole = StudyTimes(names, workloads, variants, cells)
+        fastest = fastest_medians(whole)
+        ended = {
+            key: {
+                study: math.inf
+                if time > latest(fastest.get(key[1], math.inf), studies, 4.0) and generator.random() < 0.5
+                else time
+                for study, time in cell.items()
+            }
+            for key, cell in cells.items()
+        }
+        early = StudyTimes(names, workloads, variants, ended)
+        counted = without_late(early, late_studies(early, 4.0))
+        assert counted.cells == without_late(whole, late_studies(whole, 4.0)).cells, "whatever ended early"
+        changed += counted.cells != whole.cells
+        in_time = [profiles.apply_rules(t.medians(), workloads, variants, 4.0).tolist() for t in (whole, counted)]
+        assert in_time[0] == in_time[1]
+    assert changed > 100, "this compares nothing"
+
+
+def test_who_reached_a_workload_late_sets_the_pace_on_its_variant_all_the_same() -> None:
+    rows = [row(1, "a", 0, 1, 10, "reached"), row(2, "b", 0, 1), row(3, "b", 0, 1, workload="mri_tanh")]
+    assert EarlyStop(rows, Rules(), CLOCK).reason(rows[1], 90) is None, "whether b reaches mri matters on mri_tanh"
+    assert EarlyStop(rows[:2], Rules(), CLOCK).reason(rows[1], 90) == PAST_TAU_MAX
+
+
 def test_nothing_ends_early_with_an_equal_budget_or_when_asked_not_to() -> None:
     rows = [row(1, "a", 0, 1, 10, "reached"), row(2, "a", 0, 2)]
     for rules in (Rules(ruleset="budget"), Rules(early_stop=False)):
@@ -89,4 +146,7 @@ def test_whether_a_late_trial_was_ended_or_went_on_makes_no_difference() -> None
 
 def test_on_a_variant_only_those_who_reached_its_workload_set_the_pace() -> None:
     cells = {("a", "mri"): {0: math.inf}, ("a", "tanh"): {0: 1.0}, ("b", "mri"): {0: 10.0}, ("b", "tanh"): {0: 20.0}}
-    assert late_studies(StudyTimes(("a", "b"), ("mri",), {"tanh": "mri"}, cells), tau_max=4.0) == {("a", "mri", 0)}
+    assert late_studies(StudyTimes(("a", "b"), ("mri",), {"tanh": "mri"}, cells), tau_max=4.0) == set()
+    cells["a", "mri"] = {0: 100.0}
+    found = late_studies(StudyTimes(("a", "b"), ("mri",), {"tanh": "mri"}, cells), tau_max=4.0)
+    assert found == {("b", "tanh", 0)}, "a reached the workload, however late"

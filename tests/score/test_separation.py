@@ -71,7 +71,6 @@ def test_no_number_of_studies_is_sought_where_there_is_no_workload() -> None:
 
 def test_too_few_studies_can_separate_nothing() -> None:
     assert fewest_studies(1) == 5
-
     far = table({"a": [[1.0, 1.1, 1.2]], "b": [[3.0, 3.1, 3.2]]})
     (pair,) = compare_all(far)
     assert not pair.separated

@@ -1,13 +1,15 @@
 """When a trial can end early without losing anything.
 
 1. Its own study has a faster trial: the study's time is that trial's.
-2. It is past τ_max times the fastest contestant, all of whose studies have ended: it counts as a miss.
+2. It is so far past τ_max times the fastest contestant, all of whose studies have ended, that a median in which its
+   study counts is a miss whatever the other studies are (:func:`latest`).
 
-Never because "the median is decided": intervals need the rest.  Never with an equal budget.
+Never because "the median is decided": intervals need the rest.  Never with an equal budget.  Never for 2. on a
+workload with a held-out variant in the race: who reached it, however late, sets the pace on the variant.
 
 How far such a trial came depends on what ran beside it and on interruptions.  The leaderboard does not: a study's
-time is that of its fastest trial, which never ends early, and one past τ_max times the fastest contestant counts as
-missed even where its trial went on and reached the target (:func:`late_studies`).
+time is that of its fastest trial, which never ends early, and one that is late counts as missed even where its trial
+went on and reached the target (:func:`late_studies`).
 """
 
 from __future__ import annotations
@@ -29,6 +31,18 @@ OWN_STUDY = "its study has a faster trial"
 PAST_TAU_MAX = "past τ_max times the fastest contestant"
 
 
+def latest(fastest: float, studies: int, tau_max: float) -> float:
+    """The time above which a study is late, given the smallest median and how many studies a median is of.
+
+    The median of an even number is the mean of two, one of which may be small: together they are past τ_max times the
+    fastest for certain only where the larger is past twice that.
+
+    >>> latest(10.0, studies=5, tau_max=4.0), latest(10.0, studies=4, tau_max=4.0)
+    (40.0, 80.0)
+    """
+    return tau_max * fastest * (1.0 if studies % 2 else 2.0)
+
+
 class EarlyStop:
     """Keeps what is known of times to target, in the race's clock."""
 
@@ -40,6 +54,7 @@ class EarlyStop:
         self._open: dict[tuple[str, str], set[int]] = defaultdict(set)
         """(workload, contestant) → trials that have not ended."""
         self._studies: dict[tuple[str, str], set[int]] = defaultdict(set)
+        self._with_variants = {HELD_OUT[row.workload] for row in rows if row.workload in HELD_OUT}
         for row in rows:
             self._open[row.workload, row.contestant].add(row.id)
             self._studies[row.workload, row.contestant].add(row.study)
@@ -62,8 +77,11 @@ class EarlyStop:
             return None
         if step >= self._best.get((row.workload, row.contestant, row.study), math.inf):
             return OWN_STUDY
+        if row.workload in self._with_variants:
+            return None
         seconds = self._clock.seconds(row.workload, row.contestant, step)
-        if seconds > self._rules.tau_max * self._fastest(row.workload):
+        studies = len(self._studies[row.workload, row.contestant])
+        if seconds > latest(self._fastest(row.workload), studies, self._rules.tau_max):
             return PAST_TAU_MAX
         return None
 
@@ -87,19 +105,28 @@ class EarlyStop:
 
 
 def late_studies(table: StudyTimes, tau_max: float) -> set[tuple[str, str, int]]:
-    """(contestant, workload, study) of the times past τ_max times the fastest contestant's median.
+    """(contestant, workload, study) of the times that are late, given the fastest contestant's median.
 
     That contestant's is the smallest of all medians, so whatever was ended early for being late is among them.
     """
-    medians = dict(zip(table.contestants, table.medians(), strict=True))
+    fastest = fastest_medians(table)
     found = set()
-    for column, workload in enumerate(table.columns):
-        base = table.workloads.index(table.variants[workload]) if workload in table.variants else column
-        paces = [row[column] for row in medians.values() if math.isfinite(row[base])]
-        limit = tau_max * min(paces, default=math.inf)
-        for contestant in table.contestants:
-            cell = table.cell(contestant, workload)
+    for (contestant, workload), cell in table.cells.items():
+        if workload in fastest:
+            limit = latest(fastest[workload], len(cell), tau_max)
             found |= {(contestant, workload, study) for study, time in cell.items() if time > limit}
+    return found
+
+
+def fastest_medians(table: StudyTimes) -> dict[str, float]:
+    """The smallest median on every workload and variant on which studies can be late; ∞ where nobody reached it."""
+    medians = table.medians()
+    found = {}
+    for column, workload in enumerate(table.columns):
+        if workload in table.variants.values():
+            continue
+        base = table.workloads.index(table.variants[workload]) if workload in table.variants else column
+        found[workload] = float(min(medians[np.isfinite(medians[:, base]), column], default=math.inf))
     return found
 
 

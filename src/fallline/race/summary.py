@@ -14,7 +14,7 @@ from fallline.race.clock import StepClock
 from fallline.race.plan import BUDGET, STEPS_CLOCK, Rules
 from fallline.race.quality import Quality, qualities
 from fallline.race.results import Calibrated, Results, Row
-from fallline.race.stopping import PAST_TAU_MAX, late_studies, without_late
+from fallline.race.stopping import PAST_TAU_MAX, fastest_medians, late_studies, latest, without_late
 from fallline.race.training import CENSORED, CRASHED, FAILED, OUT_OF_MEMORY
 from fallline.score.leaderboard import Leaderboard, leaderboard, without_infinity
 from fallline.score.times import StudyTimes
@@ -146,8 +146,9 @@ def summarize(results: Results) -> Summary:
     if rules.clock == STEPS_CLOCK or not calibration:
         del forms[SECONDS]
     times = {name: study_times(rows, time_of, workloads, contestants) for name, time_of in forms.items()}
+    main = SECONDS if SECONDS in times else STEPS
     if rules.ends_early:
-        late = late_studies(times[SECONDS if SECONDS in times else STEPS], rules.tau_max)
+        late = late_studies(times[main], rules.tau_max)
         times = {name: without_late(table, late) for name, table in times.items()}
     boards = {clock: leaderboard(table, tau_max=rules.tau_max) for clock, table in times.items()}
     statuses: dict[str, Counter[str]] = {name: Counter() for name in contestants}
@@ -155,7 +156,7 @@ def summarize(results: Results) -> Summary:
         statuses[row.contestant][row.status or "to run"] += 1
     # Failures of trials first: a race in which nothing else happened quotes one.
     notes = [*_notes(rows), *problems]
-    notes += [*_uneven_tuning(rows), *_earlier_clock(rows, rules, clock, times.get(SECONDS))]
+    notes += [*_uneven_tuning(rows), *_ended_too_early(rows, rules, clock, times[main])]
     return Summary(
         rules=rules,
         workloads=workloads,
@@ -218,18 +219,20 @@ def _saved(rows: Sequence[Row], calibration: Mapping[tuple[str, str], Calibrated
     return seconds
 
 
-def _earlier_clock(rows: Sequence[Row], rules: Rules, clock: StepClock, times: StudyTimes | None) -> list[str]:
-    """Trials that ended past τ_max times the fastest on a clock that was measured again since."""
-    if times is None:
-        return []
-    fastest = dict(zip(times.columns, times.medians().min(axis=0).tolist(), strict=True))
+def _ended_too_early(rows: Sequence[Row], rules: Rules, clock: StepClock, times: StudyTimes) -> list[str]:
+    """Trials that ended for being late and would not be late now.
+
+    The clock was measured again since, or studies were added to an odd number, or a held-out variant.
+    """
+    fastest = fastest_medians(times)
     count = sum(
         row.status == CENSORED
         and PAST_TAU_MAX in (row.note or "")
-        and clock.seconds(row.workload, row.contestant, row.steps or 0) <= rules.tau_max * fastest[row.workload]
+        and clock.seconds(row.workload, row.contestant, row.steps or 0)
+        <= latest(fastest.get(row.workload, math.inf), rules.studies, rules.tau_max)
         for row in rows
     )
-    return [f"{count} ended early that might have counted on the clock as it was measured since"] if count else []
+    return [f"{count} ended early that might have counted with the clock or the studies there are now"] if count else []
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
