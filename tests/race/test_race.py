@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from benchmarks import race_interruptions as interruptions
 from fallline.race.contestants import Contestant, named
 from fallline.race.engine import LocalEngine
 from fallline.race.plan import Entry, Rules, trials
-from fallline.race.results import Results, Row
+from fallline.race.results import Calibrated, Results, Row
 from fallline.race.run import Progress, Race, RaceError
 from fallline.race.summary import Summary, summarize
 from fallline.workloads import load
@@ -164,6 +164,82 @@ def test_who_cannot_take_a_step_does_not_end_an_equal_time_race_that_grows(
         _, rows = race(engine, path, workload, [named("adamw"), broken], rules)
         ends = [(row.contestant, row.status) for row in rows]
         assert sorted(ends) == sorted([("adamw", "ended"), ("broken", "crashed")] * studies)
+
+
+def test_who_cannot_take_a_step_is_known_before_the_others_race(
+    engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    broken = Contestant("broken", "sgd", {"lr": -1.0}, schedule="constant")
+    ends: list[str] = []
+    rules = Rules(trials=1, studies=3)
+    race(
+        engine,
+        tmp_path / "r.sqlite",
+        write_workload(tmp_path),
+        [named("adamw"), broken],
+        rules,
+        trial_ended=lambda row, status: ends.append(row.contestant),
+    )
+    assert ends == ["broken"] * 3 + ["adamw"] * 3, "killed in between, it measures nobody again"
+
+
+def test_a_contestant_that_is_added_does_not_change_what_equal_time_is(
+    engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    workload, path = write_workload(tmp_path), tmp_path / "r.sqlite"
+    rules = Rules(ruleset="budget", trials=1, studies=1)
+    race(engine, path, workload, [named("lion"), named("sgd")], rules)
+    grown, rules = [named("adamw"), named("sgd"), named("lion")], Rules(ruleset="budget", trials=1, studies=2)
+    # Steps of AdamW take twice as long: were it the unit, the second study would have twice the steps of the first.
+    seconds = {"adamw": 0.02, "lion": 0.01, "sgd": 0.01}
+    with Results(path) as results:
+        entry = Entry(str(workload), load(str(workload)))
+        results.begin([entry], grown, rules)
+        results.set_calibration("tiny", {n: Calibrated(s, s, s, 0.0, 0, 0, None) for n, s in seconds.items()}, {}, {})
+        Race([entry], grown, rules, results, engine).run()
+        lengths = {(row.contestant, row.study): row.max_steps for row in results.rows()}
+    assert lengths["lion", 0] == lengths["lion", 1] == 120 and lengths["adamw", 0] == lengths["adamw", 1] == 60
+
+
+class Asked:
+    """An engine that trains nothing, and remembers whether a trial was given a checkpoint to go on from."""
+
+    slots = 1
+
+    def __init__(self) -> None:
+        self.found: list[bool] = []
+        self._event: dict[str, Any] = {}
+
+    def submit(self, slot: int, request: Mapping[str, Any]) -> None:
+        self._event = {"event": "result", "value": 9.0, "seconds": 0.1}
+        if request["do"] == "trial":
+            self.found.append(Path(request["task"]["checkpoint"]).exists())
+            self._event = {"event": "end", "status": "over budget", "step": 120, "training": 1.0, "evaluation": 1.0}
+
+    def wait(self) -> tuple[int, dict[str, Any]]:
+        return 0, self._event
+
+    def reply(self, slot: int, decision: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_checkpoint_whose_results_are_gone_is_not_taken(tmp_path: Path, begun: bool) -> None:
+    spec, rules = str(write_workload(tmp_path)), Rules(trials=1, studies=1, clock="steps")
+    left = tmp_path / "r.sqlite.checkpoints" / "1.pt"
+    left.parent.mkdir()
+    left.touch()
+    engine, entry = Asked(), Entry(spec, load(spec))
+    with Results(tmp_path / "r.sqlite") as results:
+        if begun:
+            results.begin([entry], [named("adamw")], rules)
+            results.add_trials(trials([entry], [named("adamw")], rules))
+            results.start(1, 120)
+        Race([entry], [named("adamw")], rules, results, engine).run()
+    assert engine.found == [begun]
 
 
 def test_a_trial_that_goes_on_keeps_the_length_it_began_with(

@@ -94,6 +94,16 @@ def test_a_checkpoint_that_is_further_than_the_rows_means_beginning_anew(
     assert min(curve(events(workload, task("adamw", path, recorded=10)))) == 10, "the row of step 20 is missing"
 
 
+@pytest.mark.parametrize("change", [{"seed": 6}, {"max_steps": 50}, {"contestant": "lion"}, {"point": {"lr": 0.02}}])
+def test_the_checkpoint_of_another_trial_means_beginning_anew(
+    workload: Workload, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    path = tmp_path / "1.pt"
+    other = {key: value for key, value in change.items() if key != "contestant"}
+    events(workload, task(change.get("contestant", "adamw"), path, **other), stop_after=1)
+    assert curve(events(workload, task("adamw", path, recorded=10))) == curve(events(workload, task("adamw")))
+
+
 def test_a_damaged_checkpoint_means_beginning_anew(workload: Workload, tmp_path: Path) -> None:
     path = tmp_path / "1.pt"
     path.write_bytes(b"cut off")

@@ -107,12 +107,13 @@ def estimate(
     finally:
         engine.close()
     planned = trials(entries, contestants, rules)
+    reference = known.reference or reference_of(contestants).name
+    setter = next(contestant for contestant in contestants if contestant.name == reference)
     for entry in entries:
         if entry.workload.target is None:
-            planned += target_trials(entry, reference_of(contestants), rules)
+            planned += target_trials(entry, setter, rules)
     left = [t for t in planned if (t.kind, t.workload, t.contestant, t.study, t.number) not in known.ended]
     workloads = {entry.name: entry.workload for entry in entries}
-    reference = reference_of(contestants).name
     spent = []
     for trial in left:
         # With an equal budget everybody takes the reference's time.
@@ -187,6 +188,7 @@ class _Stored:
     """Trials: kind, workload, contestant, study, number."""
     steps: Mapping[tuple[str, str], Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     """(workload, contestant) → its calibration."""
+    reference: str | None = None
 
 
 def _stored(entries: Sequence[Entry], contestants: Sequence[Contestant], rules: Rules, path: Path) -> _Stored:
@@ -198,4 +200,5 @@ def _stored(entries: Sequence[Entry], contestants: Sequence[Contestant], rules: 
         continuing.check(results, entries, contestants, rules)
         rows = [*results.rows(), *results.rows(TARGET)]
         ended = {(r.kind, r.workload, r.contestant, r.study, r.number) for r in rows if r.status is not None}
-        return _Stored(ended, {key: dataclasses.asdict(cost) for key, cost in results.calibration().items()})
+        steps = {key: dataclasses.asdict(cost) for key, cost in results.calibration().items()}
+        return _Stored(ended, steps, results.reference(contestants))

@@ -6,14 +6,14 @@ import dataclasses
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fallline.measure.store import Schema, Store, StoreError
 from fallline.race import continuing
 from fallline.race.contestants import Contestant
-from fallline.race.plan import RACE, Entry, Rules, Trial
+from fallline.race.plan import RACE, Entry, Rules, Trial, reference_of
 from fallline.workloads import load
 
 SCHEMA = Schema(
@@ -127,8 +127,9 @@ class Results:
             continuing.check(self, entries, contestants, rules)
         elif self.settings() and not continuing.is_same(self, entries, contestants, rules):
             self._clear()
+        lasting = {"tau_max": rules.tau_max, "reference": self.reference(contestants)}
         with self.store.transaction() as database:
-            for name, value in {**rules.fixed(), "tau_max": rules.tau_max}.items():
+            for name, value in {**rules.fixed(), **lasting}.items():
                 database.execute("insert or replace into setting values (?, ?)", (name, json.dumps(value)))
             database.execute("insert or replace into setting values ('studies', ?)", (json.dumps(rules.studies),))
             new = [entry for entry in entries if entry.name not in begun]
@@ -173,6 +174,12 @@ class Results:
     def begun_workloads(self) -> set[str]:
         """Those on which a trial was started."""
         return {row["workload"] for row in self.store.rows("select distinct workload from trial where attempts > 0")}
+
+    def reference(self, contestants: Sequence[Contestant]) -> str:
+        """The name of a race's reference: once a trial has begun, that of the contestants it began with."""
+        if not self.begun_workloads():
+            return reference_of(contestants).name
+        return str(self.settings().get("reference") or reference_of(self.contestants()).name)
 
     def settings(self) -> dict[str, Any]:
         return {row["name"]: json.loads(row["value"]) for row in self.store.rows("select * from setting")}

@@ -8,6 +8,7 @@ import math
 import shutil
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from fallline.measure import machine
 from fallline.race import continuing, preparing
@@ -22,7 +23,6 @@ from fallline.race.plan import (
     TARGET,
     Entry,
     Rules,
-    reference_of,
     target_trials,
     trials,
 )
@@ -66,7 +66,8 @@ class Race:
 
     @property
     def reference(self) -> Contestant:
-        return reference_of(list(self.contestants.values()))
+        """As it was when the race began: whoever is added since, budgets stay equal."""
+        return self.contestants[self.results.reference(list(self.contestants.values()))]
 
     def run(self) -> None:
         """All of it, or what is left of it."""
@@ -184,8 +185,9 @@ class Race:
         if self.rules.ruleset == SELF:
             return math.ceil(steps * self.rules.self_factor)
         if self.rules.ruleset == BUDGET and clock.knows(row.workload, row.contestant):
-            others = (name for name in self.contestants if clock.knows(row.workload, name))
-            unit = self.reference.name if clock.knows(row.workload, self.reference.name) else next(others)
+            # In the order in which they were entered first, which a later command does not change.
+            others = [self.reference.name, *(contestant.name for contestant in self.results.contestants())]
+            unit = next(name for name in others if clock.knows(row.workload, name))
             return clock.steps_within(row.workload, row.contestant, clock.seconds(row.workload, unit, steps))
         return steps
 
@@ -200,6 +202,13 @@ class Race:
         stop = EarlyStop(rows, self.rules, clock)
         waiting = deque(row for row in rows if row.status is None)
         self.progress.planned(len(rows) - len(waiting), len(rows))
+        for row in waiting:
+            if row.attempts == 0:  # then a checkpoint is another race's, whose results file is gone
+                self._checkpoint(row).unlink(missing_ok=True)
+        # At once: a race that is killed then knows them, and does not measure everybody again.
+        for row in [row for row in waiting if (row.workload, row.contestant) in self._unable]:
+            self._ended(row, self._unable[row.workload, row.contestant], stop)
+            waiting.remove(row)
         free = list(range(self.engine.slots))[::-1]
         running: dict[int, Row] = {}
         # Of this run: attempts in the file also count interruptions of the whole race, which are no trial's fault.
@@ -207,14 +216,9 @@ class Race:
         while waiting or running:
             while waiting and free:
                 row = waiting.popleft()
-                if (row.workload, row.contestant) in self._unable:
-                    self._ended(row, self._unable[row.workload, row.contestant], stop)
-                    continue
                 slot = free.pop()
                 running[slot] = row
                 self._submit(slot, row, clock)
-            if not running:
-                continue
             slot, event = self.engine.wait()
             row = running[slot]
             if event["event"] == "evaluation":
@@ -229,6 +233,9 @@ class Race:
                 continue
             self._ended(row, event, stop)
 
+    def _checkpoint(self, row: Row) -> Path:
+        return self.results.checkpoints / f"{row.id}.pt"
+
     def _submit(self, slot: int, row: Row, clock: StepClock) -> None:
         # What began with one length goes on with it, whatever was measured since: its schedule counts on it.
         max_steps = row.max_steps or self.max_steps(row, clock)
@@ -240,7 +247,7 @@ class Race:
             "seed": row.seed,
             "max_steps": max_steps,
             "stop_at_target": self.rules.ruleset != BUDGET and row.kind == RACE,
-            "checkpoint": str(self.results.checkpoints / f"{row.id}.pt"),
+            "checkpoint": str(self._checkpoint(row)),
             "recorded": recorded,
         }
         goal = self._goals[row.workload].target
@@ -269,7 +276,7 @@ class Race:
             self.results.remark(row.id, "the metric was never a number")
         self.results.end(row.id, status, event, event.get("note"))
         stop.ended(row)
-        (self.results.checkpoints / f"{row.id}.pt").unlink(missing_ok=True)
+        self._checkpoint(row).unlink(missing_ok=True)
         if status in (CRASHED, FAILED):
             self.progress.notice(f"{_named(row)} {status}: {str(event['note']).splitlines()[0]}")
         self.progress.trial_ended(row, status)

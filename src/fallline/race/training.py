@@ -7,6 +7,7 @@ a Ray cluster, and nothing goes on before what happened is safe.
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import os
 import time
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 
 from fallline.race.building import Built, build
-from fallline.race.contestants import Contestant
+from fallline.race.contestants import Contestant, plain
 from fallline.workloads import Workload
 
 GO_ON, STOP = "go on", "stop"
@@ -62,7 +63,8 @@ def train(workload: Workload, task: Assignment) -> Events:
     watch = Stopwatch()
     step = 0
     due = _evaluation_steps(workload, task)
-    saved = _load(task.checkpoint)
+    identity = _identity(workload, task)
+    saved = _load(task.checkpoint, identity)
     if saved is not None and saved["step"] <= next((s for s in due if s > task.recorded), task.max_steps):
         model.load_state_dict(saved["model"])
         built.optimizer.load_state_dict(saved["optimizer"])
@@ -75,7 +77,7 @@ def train(workload: Workload, task: Assignment) -> Events:
         if (ending := _ending(workload, task, last, model)) is not None:
             yield _end(ending, step, watch)
             return
-    saver = Saver(task.checkpoint)
+    saver = Saver(task.checkpoint, identity)
     while step < task.max_steps:
         until = next((s for s in due if s > step), task.max_steps)
         watch.start()
@@ -168,11 +170,26 @@ class Stopwatch:
 # ------------------------------------------------------------------ checkpoints
 
 
+def _identity(workload: Workload, task: Assignment) -> str:
+    """What a checkpoint is of: one of another race may lie where this one's is looked for."""
+    return json.dumps(
+        {
+            "workload": [workload.name, workload.data_name, workload.eval_every],
+            "contestant": [task.contestant.name, task.contestant.definition()],
+            "point": plain(task.point),
+            "seed": task.seed,
+            "max_steps": task.max_steps,
+        },
+        sort_keys=True,
+    )
+
+
 class Saver:
     """Saves a trial, not more often than is cheap."""
 
-    def __init__(self, path: str | None):
+    def __init__(self, path: str | None, identity: str):
         self._path = None if path is None else Path(path)
+        self._identity = identity
         self._last = -math.inf
         self._took = 0.0
 
@@ -181,6 +198,7 @@ class Saver:
         if self._path is None or start - self._last < SAVING_SHARE * self._took:
             return
         content = {
+            "of": self._identity,
             "model": model.state_dict(),
             "optimizer": built.optimizer.state_dict(),
             "step": event["step"],
@@ -200,15 +218,16 @@ class Saver:
         self._took = self._last - start
 
 
-def _load(path: str | None) -> dict[str, Any] | None:
+def _load(path: str | None, identity: str) -> dict[str, Any] | None:
     """A checkpoint, or None: without one, or with a damaged one, a trial begins anew and gives the same curve.
 
-    So it does with one that is further than the results file, which may have lost rows with the power.
+    So it does with one of another trial, and with one that is further than the results file, which may have lost rows
+    with the power.
     """
     if path is None or not Path(path).is_file():
         return None
     try:
         content: dict[str, Any] = torch.load(path, weights_only=True)
+        return content if content["of"] == identity else None
     except Exception:
         return None
-    return content
