@@ -69,7 +69,7 @@ def times(trials: Sequence[Mapping[str, str]], clock: StepClock) -> StudyTimes:
         cell[int(study)] = min(clock.seconds(workload, contestant, steps), cell.get(int(study), math.inf))
     workloads = tuple(dict.fromkeys(t["workload"] for t in trials))
     contestants = tuple(dict.fromkeys(t["contestant"] for t in trials))
-    return StudyTimes(contestants, workloads, {}, cells, common_draws=True)
+    return StudyTimes(contestants, workloads, {}, cells, common_draws=frozenset(contestants))
 
 
 def calibrated() -> dict[tuple[str, str], Calibrated]:

@@ -189,6 +189,16 @@ def test_what_was_spent_on_setting_a_target_is_among_the_costs(tmp_path: Path) -
         assert summarize(results).training_hours == pytest.approx(before + 0.5)
 
 
+def test_a_second_name_shares_no_luck_with_the_others(tmp_path: Path) -> None:
+    path = write_workload(tmp_path)
+    entry, rules = Entry(str(path), load(str(path))), Rules(trials=2, studies=2, clock="steps")
+    contestants = [named("adamw"), named("lion"), named("twin=adamw")]
+    with Results(tmp_path / "r.sqlite") as results:
+        results.begin([entry], contestants, rules)
+        results.add_trials(trials([entry], contestants, rules))
+        assert summarize(results).times["steps"].common_draws == {"adamw", "lion"}
+
+
 def test_who_has_fewer_trials_is_named(tmp_path: Path) -> None:
     path = write_workload(tmp_path)
     entry, rules = Entry(str(path), load(str(path))), Rules(trials=3, studies=2, clock="steps")

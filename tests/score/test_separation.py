@@ -20,7 +20,7 @@ from fallline.score.separation import (
     studies_needed,
 )
 from fallline.score.times import StudyTimes
-from fallline.score.uncertainty import bootstrap
+from fallline.score.uncertainty import bootstrap, resampled_medians
 
 INF = math.inf
 
@@ -62,6 +62,15 @@ def test_sampled_and_complete_labellings_agree() -> None:
     by_hand = (np.array(halves[0])[:, None] + np.array(halves[1])[None, :]).ravel() / 2
     exact = (np.abs(by_hand) >= abs(by_hand[0]) - 1e-12).mean()
     assert exchange_test(strata)[1] == pytest.approx(exact, abs=0.006)
+
+
+def test_many_contestants_can_be_separated_though_exchanges_are_drawn() -> None:
+    generator = np.random.default_rng(6)
+    crowd = {f"c{i:02}": np.exp(generator.normal(0.0, 0.07, (4, 5))).tolist() for i in range(28)}
+    pairs = compare_all(table({**crowd, "slow": [[3.0 + 0.01 * study for study in range(5)]] * 4}))
+    assert len(pairs) == 406
+    apart = [pair for pair in pairs if "slow" in (pair.first, pair.second)]
+    assert len(apart) == 28 and all(pair.separated for pair in apart)
 
 
 def test_no_number_of_studies_is_sought_where_there_is_no_workload() -> None:
@@ -169,9 +178,18 @@ def test_probability_of_being_above_counts_ties_as_half() -> None:
 def test_luck_that_is_shared_is_no_uncertainty_of_the_order() -> None:
     times = [[4.0, 9.0, 2.0, 7.0, 5.0]]
     own = table({"a": times, "b": [[1.15 * t for t in times[0]]]})
-    common = dataclasses.replace(own, common_draws=True)
+    common = dataclasses.replace(own, common_draws=frozenset("ab"))
     assert bootstrap(own).above("a", "b") < 0.9
     assert bootstrap(common).above("a", "b") == 1.0
+
+
+def test_luck_of_its_own_is_uncertainty_among_others_with_common_luck() -> None:
+    times = [[4.0, 9.0, 2.0, 7.0, 5.0], [14.0, 19.0, 12.0, 17.0, 15.0]]
+    three = dataclasses.replace(table({"a": times, "b": times, "twin": times}), common_draws=frozenset("ab"))
+    medians = resampled_medians(three, resamples=500, seed=0)
+    assert np.array_equal(medians[:, 0], medians[:, 1])
+    for column in range(2):
+        assert abs(np.corrcoef(medians[:, 0, column], medians[:, 2, column])[0, 1]) < 0.2
 
 
 def test_verdicts_name_the_leader_and_what_is_missing() -> None:

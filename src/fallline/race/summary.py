@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fallline.measure.store import StoreError
@@ -191,7 +191,15 @@ def study_times(
         cell[row.study] = min(math.inf if time is None else time, cell.get(row.study, math.inf))
     variants = {name: HELD_OUT[name] for name in workloads if HELD_OUT.get(name) in workloads}
     scored = tuple(name for name in workloads if name not in variants)
-    return StudyTimes(tuple(contestants), scored, variants, cells, common_draws=True)
+    return StudyTimes(tuple(contestants), scored, variants, cells, with_common_draws(rows))
+
+
+def with_common_draws(rows: Iterable[Row]) -> frozenset[str]:
+    """The contestants that share their seeds; a second name for one of them has seeds that nobody else has."""
+    sharing: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for row in rows:
+        sharing[row.workload, row.seed].add(row.contestant)
+    return frozenset(name for names in sharing.values() if len(names) > 1 for name in names)
 
 
 def _uneven_tuning(rows: Sequence[Row]) -> list[str]:

@@ -22,7 +22,10 @@ from fallline.score.algoperf import TAU_MAX
 from fallline.score.times import StudyTimes
 
 SPLITS = 20_000
-"""Exchanges of labels that are drawn where there are more; below that all of them are taken."""
+"""Exchanges of labels that are drawn where there are more; below that all of them are taken.
+
+At least so many: of n the smallest p is 1/n, which must be small enough for a correction over many pairs.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +98,16 @@ def _all_splits(first: int, second: int) -> np.ndarray:
     return np.array(rows)
 
 
-def exchange_test(strata: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
+def splits_for(pairs: int) -> int:
+    """How many exchanges to draw where so many pairs are corrected together: one of them in twice as many as needed.
+
+    >>> splits_for(55), splits_for(406)
+    (20000, 40600)
+    """
+    return max(SPLITS, math.ceil(2 * pairs / ALPHA))
+
+
+def exchange_test(strata: Sequence[tuple[np.ndarray, np.ndarray]], splits: int = SPLITS) -> tuple[float, float]:
     """Difference of means, averaged over strata, and its two-sided p under exchange of labels within strata.
 
     >>> difference, p = exchange_test([(np.array([1.0, 1.1, 1.2, 1.3, 1.4]), np.array([2.0, 2.1, 2.2, 2.3, 2.4]))])
@@ -109,10 +121,10 @@ def exchange_test(strata: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[floa
     differences = np.zeros(1)
     for index, (a, b) in enumerate(strata):
         pooled = np.concatenate([a, b])
-        if ways <= SPLITS:
+        if ways <= splits:
             differences = (differences[:, None] + (_all_splits(len(a), len(b)) @ pooled)[None, :]).ravel()
         else:
-            differences = differences + _splits(len(a), len(b), index, SPLITS) @ pooled
+            differences = differences + _splits(len(a), len(b), index, splits) @ pooled
     differences = differences / len(strata)
     # Row 0 is the observed labelling in both cases: in the sampled one it counts itself, which keeps p valid.
     extreme = np.abs(differences) >= abs(differences[0]) - 1e-12
@@ -163,9 +175,10 @@ def compare_all(table: StudyTimes, tau_max: float = TAU_MAX) -> list[Pair]:
     """Every pair of contestants, corrected together."""
     medians = table.medians()
     pairs, tests = list(itertools.combinations(table.contestants, 2)), []
+    splits = splits_for(len(pairs))
     for a, b in pairs:
         strata = _strata(table, a, b, medians, tau_max)
-        tests.append((*exchange_test(strata), studies_needed(strata, ALPHA / len(pairs))))
+        tests.append((*exchange_test(strata, splits), studies_needed(strata, ALPHA / len(pairs))))
     adjusted = holm([p for _, p, _ in tests])
     return [
         Pair(a, b, difference, p, corrected, needed)

@@ -27,8 +27,8 @@ class StudyTimes:
     """Held-out variant → its workload.  A contestant that fails a variant fails the workload."""
     cells: Mapping[tuple[str, str], Cell]
     """(contestant, workload or variant) → times; a missing cell is one that was never run."""
-    common_draws: bool = False
-    """Whether a study of one contestant has the random numbers of the same study of another."""
+    common_draws: frozenset[str] = frozenset()
+    """The contestants whose studies have the same random numbers, each those of the others' study of that number."""
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
 """How far scores could have come out otherwise: a bootstrap over studies.
 
 Every cell (contestant and workload) gets as many studies as it has, drawn from its own with replacement; medians,
-rules and scores are computed anew.  Where contestants have common draws, the same studies are drawn for all, so that
-luck which they share does not count as uncertainty of their order.  With five studies a cell the intervals are
-indicative: a median of five cannot say more.
+rules and scores are computed anew.  For contestants with common draws the same studies are drawn, so that luck which
+they share does not count as uncertainty of their order.  With five studies a cell the intervals are indicative: a
+median of five cannot say more.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class ScoreSamples:
 
 def resampled_medians(table: StudyTimes, resamples: int, seed: int) -> np.ndarray:
     """resamples × contestants × columns."""
-    generator = np.random.default_rng(seed)
+    # Apart from what a column's common draws begin with, which [seed, 0] would be: zeros at the end seed nothing else.
+    own = np.random.default_rng([seed, len(table.columns)] if table.common_draws else seed)
     medians = np.full((resamples, len(table.contestants), len(table.columns)), math.inf)
     for i, contestant in enumerate(table.contestants):
         for j, workload in enumerate(table.columns):
             times = np.array([time for _, time in sorted(table.cell(contestant, workload).items())])
-            if table.common_draws:
-                generator = np.random.default_rng([seed, j])
+            generator = np.random.default_rng([seed, j]) if contestant in table.common_draws else own
             if len(times):
                 medians[:, i, j] = np.median(times[generator.integers(0, len(times), (resamples, len(times)))], axis=1)
     return medians
