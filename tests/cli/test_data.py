@@ -39,8 +39,9 @@ def test_a_folder_of_ones_own_is_checked(fallline: Command, small_set: Path) -> 
     assert "test-labels.gz: cannot be read" in ended.err
 
 
-def test_an_unreachable_address_fails_in_one_line(fallline: Command) -> None:
-    ended = fallline("data", "--from", "file:///no/such/place", "--quiet")
+@pytest.mark.parametrize("address", ["file:///no/such/place", "nonsense", "http://[::1"])
+def test_an_unreachable_address_fails_in_one_line(fallline: Command, address: str) -> None:
+    ended = fallline("data", "--from", address, "--quiet")
     assert ended.code == 1
     assert "cannot be fetched" in ended.err and len(ended.err.splitlines()) == 1
 

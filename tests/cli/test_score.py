@@ -102,6 +102,7 @@ def test_logs_of_variants_alone_are_bad_input(fallline: Command, tmp_path: Path)
         (["/no/such/folder"], "no such folder"),
         ([__file__], "not a tar archive"),
         (["--json", "--csv", "."], "exclude each other"),
+        (["LOGS", "--seed", "-1"], "'--seed'"),
         (["LOGS", "--reference", "nobody"], "there is no submission 'nobody'; there are never, quick, slow"),
     ],
 )

@@ -155,6 +155,12 @@ def test_of_a_file_those_that_are_named_race_or_all(tmp_path: Path, names: list[
         ('[a]\noptimizer = "adamw"\nsettings = { lr = "high" }', "lr must be a number, got 'high'"),
         ('[a]\noptimizer = "adamw"\nspace.lr = { feasible_points = [1e-3, "x"] }', "lr must be a number, got 'x'"),
         ('[a]\noptimizer = "adamw"\npoints = [{ one_minus_beta1 = nan }]', "one_minus_beta1 must be a number"),
+        ('[a]\noptimizer = "adamw"\nsettings = { lr = 2026-01-01 }', r"lr must be of numbers or text, got datetime"),
+        ('[a]\noptimizer = "adamw"\nsettings = { betas = [0.9, 07:30:00] }', "betas must be of numbers or text"),
+        (
+            '[a]\noptimizer = "adamw"\nspace.lr = { min = 0.1, max = 1.0, scaling = "log", since = 2026-01-01 }',
+            "lr must be of numbers or text",
+        ),
         ('[a]\noptimizer = "adamw"\nschedule = ["x"]', "schedule must be a name"),
         ("", "no contestants"),
         ("[a", "not a TOML file"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import http.client
 import struct
 from pathlib import Path
 
@@ -62,9 +63,20 @@ class TestIdx:
             (packed(numpy.zeros(10, dtype=numpy.uint8))[:-1], "9 bytes of data, its header says 10"),
             (packed(numpy.zeros(10, dtype=numpy.uint8)) + b"x", "11 bytes of data, its header says 10"),
             (gzip.compress(packed(numpy.zeros(10, dtype=numpy.uint8)))[:-6], "cannot be read"),
+            (struct.pack(">HBB200I", 0, 8, 200, *[1] * 200) + b"x", "not an array"),
         ],
         # Not the bytes: a gzip file has the time in it, and workers must agree on names.
-        ids=["empty", "unknown type", "picture", "no axes", "cut header", "cut data", "too much data", "cut gzip"],
+        ids=[
+            "empty",
+            "unknown type",
+            "picture",
+            "no axes",
+            "cut header",
+            "cut data",
+            "too much data",
+            "cut gzip",
+            "many axes",
+        ],
     )
     def test_damage_is_one_line_with_the_file(self, tmp_path: Path, content: bytes, said: str) -> None:
         path = tmp_path / "damaged"
@@ -125,6 +137,17 @@ class TestFashionMnist:
     def test_an_address_that_does_not_answer_has_a_remedy(self, small_set: Path) -> None:
         with pytest.raises(idx.BadFile, match=r"cannot be fetched .* apt install dataset-fashion-mnist"):
             fashion_mnist.download(fashion_mnist.cache_folder(), "file:///no/such/place/")
+
+    @pytest.mark.parametrize("error", [http.client.IncompleteRead(b""), ValueError("unknown url type")])
+    def test_whatever_fetching_raises_has_a_remedy(
+        self, small_set: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def urlopen(*_: object, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr(fashion_mnist.urllib.request, "urlopen", urlopen)
+        with pytest.raises(idx.BadFile, match=r"cannot be fetched .* apt install dataset-fashion-mnist"):
+            fashion_mnist.download(fashion_mnist.cache_folder())
 
     def test_the_wrong_shape_is_named(self, small_set: Path) -> None:
         content = packed(numpy.zeros((3, 28, 28), dtype=numpy.uint8))

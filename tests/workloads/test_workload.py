@@ -107,7 +107,10 @@ def test_better() -> None:
         ({"max_steps": 0}, "max_steps must be a whole number >= 1, got 0"),
         ({"max_steps": 10.5}, "max_steps must be a whole number >= 1, got 10.5"),
         ({"eval_every": 0}, "eval_every must be a whole number >= 1, got 0"),
+        ({"max_steps": None}, "max_steps must be a whole number >= 1, got None"),
         ({"target": math.nan}, "target must be a finite number or None, got nan"),
+        ({"target": "0.5"}, "target must be a finite number or None, got '0.5'"),
+        ({"target": torch.ones(2)}, "target must be a finite number or None, got tensor([1., 1.])"),
         ({"max_seconds": 0}, "max_seconds must be > 0 or None, got 0"),
     ],
 )
@@ -115,6 +118,17 @@ def test_wrong_fields_are_named(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError) as raised:
         linear(**changes)
     assert str(raised.value) == said
+
+
+@pytest.mark.parametrize("target", [np.float32(0.5), torch.tensor(0.5), np.array([0.5]), 0.5])
+def test_a_target_is_a_float_whatever_number_it_was(target: Any) -> None:
+    assert type(linear(target=target).target) is float and linear(target=target).target == 0.5
+
+
+@pytest.mark.parametrize("field", ["name", "metric", "data_name"])
+def test_names_must_be_text(field: str) -> None:
+    with pytest.raises(TypeError, match=f"{field} must be text, got 5"):
+        linear(**{field: 5})
 
 
 def test_functions_must_be_functions() -> None:

@@ -49,7 +49,7 @@ def score(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the leaderboard as CSV.")] = False,
     as_md: Annotated[bool, typer.Option("--md", help="Print the leaderboard as a Markdown table.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the leaderboard and the verdict only.")] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap.")] = 0,
     out: Out = None,
 ) -> None:
     """Score AlgoPerf's logs: profiles, scores with intervals, and who can be told apart.

@@ -193,10 +193,22 @@ def check(contestant: Contestant, where: str | None = None) -> None:
     unknown = unknown_settings(described.defaults, names)
     if unknown:
         raise BadContestant(f"{place}: {contestant.optimizer} has no setting {unknown[0]!r}")
+    for name, value in (*_values(contestant), *contestant.space.items()):
+        if not _storable(value):
+            raise BadContestant(f"{place}: {name} must be of numbers or text, got {value!r}")
     for name, value in _values(contestant):
         text = isinstance(value, str) and (isinstance(described.defaults.get(name), int | float) or name in NUMBERS)
         if text or (isinstance(value, float) and math.isnan(value)):
             raise BadContestant(f"{place}: {name} must be a number, got {value!r}")
+
+
+def _storable(value: Any) -> bool:
+    """Whether a results file can hold it; TOML has dates, JSON has none."""
+    if isinstance(value, Mapping):
+        return all(map(_storable, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_storable, value))
+    return value is None or isinstance(value, int | float | str)
 
 
 def _values(contestant: Contestant) -> Iterator[tuple[str, Any]]:

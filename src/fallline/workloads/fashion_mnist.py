@@ -7,9 +7,9 @@ it as the package ``dataset-fashion-mnist``; elsewhere it is fetched from its au
 from __future__ import annotations
 
 import hashlib
+import http.client
 import os
 import tempfile
-import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -106,7 +106,7 @@ def _fetch(address: str, path: Path, file: DataFile) -> None:
         _checked(idx.contents(Path(temporary)), file, address)
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
-    except (OSError, urllib.error.URLError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise idx.BadFile(
             f"{address}: cannot be fetched ({reason}); go online, or copy the four files to {path.parent}, "

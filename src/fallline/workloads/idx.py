@@ -42,7 +42,10 @@ def parse(content: bytes, where: str) -> numpy.ndarray:
     wanted = math.prod(shape) * dtype.itemsize
     if len(content) - start != wanted:
         raise BadFile(f"{where}: {len(content) - start} bytes of data, its header says {wanted}; fetch it again")
-    return numpy.frombuffer(content, dtype, offset=start).reshape(shape)
+    try:
+        return numpy.frombuffer(content, dtype, offset=start).reshape(shape)
+    except ValueError as error:  # more axes than an array can have
+        raise BadFile(f"{where}: not an array ({error}); fetch it again") from error
 
 
 def read(path: Path) -> numpy.ndarray:

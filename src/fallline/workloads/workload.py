@@ -77,16 +77,23 @@ class Workload:
         for field in ("model", "batch", "loss", "evaluate"):
             if not callable(getattr(self, field)):
                 raise TypeError(f"{field} must be a function, got {getattr(self, field)!r}")
+        for field in ("name", "metric", "data_name"):
+            if not isinstance(getattr(self, field), str):
+                raise TypeError(f"{field} must be text, got {getattr(self, field)!r}")
         if self.direction not in (LOWER, HIGHER):
             raise ValueError(f'direction must be "{LOWER}" or "{HIGHER}", got {self.direction!r}')
-        if self.eval_every is None:
-            object.__setattr__(self, "eval_every", max(1, int(self.max_steps) // 30))
         for field in ("max_steps", "eval_every"):
+            if field == "eval_every" and self.eval_every is None:
+                object.__setattr__(self, "eval_every", max(1, self.max_steps // 30))
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{field} must be a whole number >= 1, got {value!r}")
-        if self.target is not None and not math.isfinite(self.target):
-            raise ValueError(f"target must be a finite number or None, got {self.target!r}")
+        if self.target is not None:
+            target = _number(self.target)
+            if target is None or not math.isfinite(target):
+                raise ValueError(f"target must be a finite number or None, got {self.target!r}")
+            # Also where it was numpy's or a tensor, which a results file cannot hold.
+            object.__setattr__(self, "target", target)
         if self.max_seconds is not None and not self.max_seconds > 0:
             raise ValueError(f"max_seconds must be > 0 or None, got {self.max_seconds!r}")
 
