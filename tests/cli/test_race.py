@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,17 @@ def test_anew_runs_a_race_that_has_ended_once_more(fallline: Command, raced: tup
     assert last_end() == before, "without --anew nothing is run"
     assert fallline("race", str(tmp_path / "tiny.py"), *QUICK, "-q", "--anew", "--results", str(path)).code == 0
     assert last_end() > before
+
+
+def test_anew_without_the_engine_that_is_asked_for_keeps_what_there_is(
+    fallline: Command, raced: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, text = raced
+    monkeypatch.setitem(sys.modules, "ray", None)
+    again = ("race", str(tmp_path / "tiny.py"), *QUICK, "--anew", "--results", str(path))
+    ended = fallline(*again, "--engine", "ray")
+    assert ended.code == 2 and "Ray is not installed" in ended.err
+    assert fallline("race", "--status", "--results", str(path)).out == text
 
 
 def test_parquet_needs_pyarrow_and_says_so(fallline: Command, raced: tuple[Path, str], tmp_path: Path) -> None:

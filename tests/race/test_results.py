@@ -120,6 +120,27 @@ def test_two_racers_on_one_file_are_refused(begun: Path) -> None:
         Results(begun)
 
 
+def test_a_link_to_the_file_is_the_same_file(begun: Path, tmp_path: Path) -> None:
+    link = tmp_path / "elsewhere" / "link.sqlite"
+    link.parent.mkdir()
+    link.symlink_to(begun)
+    with Results(begun), pytest.raises(StoreError, match=r"link\.sqlite: another process is writing"):
+        Results(link)
+    with Results(link), pytest.raises(StoreError, match=r"race\.sqlite: another process is writing"):
+        Results(begun)
+    assert not list(tmp_path.rglob("*.lock"))
+
+
+def test_a_race_that_has_ended_makes_room_when_asked_to(begun: Path) -> None:
+    with Results(begun) as results:
+        results.make_room()
+        assert len(results.rows()) == 4, "it has not ended"
+        for row in results.rows():
+            results.end(row.id, "reached", {})
+        results.make_room()
+        assert results.rows() == [] and results.settings() == {}
+
+
 def test_it_can_be_read_while_it_is_written(begun: Path) -> None:
     with Results(begun), Results(begun, writable=False) as reader:
         assert len(reader.rows()) == 4

@@ -16,7 +16,6 @@ from fallline.cli.race_request import (
     read_contestants,
     read_entries,
     read_rules,
-    remove_if_ended,
     results_of,
 )
 
@@ -132,9 +131,7 @@ def race(
             if plan:
                 _plan(entries, contestants, rules, _jobs(engine, jobs), path, as_json, out)
                 return
-            if anew:
-                remove_if_ended(path)
-            summary = _run(entries, contestants, rules, path, _engine(engine, jobs, address), silent)
+            summary = _run(entries, contestants, rules, path, _engine(engine, jobs, address), anew, silent)
     except (StoreError, WorkloadError) as error:
         raise BadInput(str(error)) from None
     except RaceError as error:
@@ -189,6 +186,7 @@ def _run(
     rules: Rules,
     path: Path,
     start_engine: Callable[[], Any],
+    anew: bool,
     quiet: bool,
 ) -> Summary:
     from fallline.cli.race_progress import progress_of
@@ -199,6 +197,8 @@ def _run(
     with Results(path) as store:
         engine = start_engine()
         try:
+            if anew:  # not before there is an engine to race with
+                store.make_room()
             with progress_of(quiet) as progress:
                 Race(entries, contestants, rules, store, engine, progress).run()
         except KeyboardInterrupt:

@@ -111,21 +111,6 @@ def default_results(entries: list[Entry]) -> Path:
     return Path(f"race-{name.replace('/', '-')}.sqlite")
 
 
-def remove_if_ended(path: Path) -> None:
-    """What ``--anew`` does: an unfinished race goes on, a finished one makes room."""
-    if not path.exists():
-        return
-    from fallline.race.results import Results
-
-    with Results(path) as store:
-        rows = store.rows()
-        if not rows or any(row.status is None for row in rows):
-            return
-        # SQLite keeps two more files beside a database that is open.
-        for suffix in ("", "-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-
-
 def results_of(workloads: list[str], held_out: bool) -> Path:
     """The file that a race on these workloads writes by default; without workloads, the only one in this folder."""
     if workloads:

@@ -206,13 +206,15 @@ class _WriterLock:
     """
 
     def __init__(self, path: Path):
-        self._path = path.with_name(path.name + ".lock")
+        # Beside the file itself, so that a link to it has no lock of its own.
+        place = Path(os.path.realpath(path))
+        self._path = place.with_name(place.name + ".lock")
         self._handle: int | None = None
         try:
             import fcntl
         except ImportError:  # Windows: SQLite still keeps writers apart, transaction by transaction
             return
-        if not path.parent.is_dir():
+        if not place.parent.is_dir():
             return
         while True:
             try:

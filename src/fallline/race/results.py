@@ -143,6 +143,12 @@ class Results:
                     (contestant.name, json.dumps(contestant.definition(), sort_keys=True)),
                 )
 
+    def make_room(self) -> None:
+        """What ``--anew`` asks for: an unfinished race goes on, of a finished one nothing stays."""
+        rows = self.rows()
+        if rows and all(row.status is not None for row in rows):
+            self._clear()
+
     def _clear(self) -> None:
         """A race that ended before its first trial is no reason to refuse another one."""
         with self.store.transaction() as database:
