@@ -88,6 +88,22 @@ def test_compat_says_how_many_published_scores_come_out(fallline: Command, tmp_p
     assert "speed-up" not in text, "there is no baseline among these"
 
 
+def test_a_miss_counts_as_the_budget_of_the_rules_that_are_asked_for(fallline: Command, tmp_path: Path) -> None:
+    reach(tmp_path / "logs", "baseline", 0, "fastmri", 1, None)
+    reach(tmp_path / "logs", "late", 0, "fastmri", 1, 2 * 8859.0)
+
+    def speedup(*options: str) -> float:
+        rows = json.loads(fallline("score", str(tmp_path / "logs"), "--json", *options).out)["rows"]
+        return float({row["contestant"]: row["speedup"] for row in rows}["late"])
+
+    assert speedup() == pytest.approx(8860 / 17718)
+    assert speedup("--self-tuning") == pytest.approx((3 * 8859 + 1) / 17718), "reached at twice the budget of others"
+    assert speedup("--no-held-out") == pytest.approx(4431 / 17718)
+    assert speedup("--no-held-out", "--self-tuning") == pytest.approx((1.5 * 4430 + 1) / 17718)
+    text = fallline("score", str(tmp_path / "logs"), "--self-tuning", "--algoperf-compat").out
+    assert "AlgoPerf's arithmetic" in text and "published scores" not in text, "those are of external tuning"
+
+
 def test_logs_of_variants_alone_are_bad_input(fallline: Command, tmp_path: Path) -> None:
     for submission in ("a", "b"):
         reach(tmp_path / "logs", submission, 0, "wmt_glu_tanh", 1, 10.0)
@@ -103,6 +119,7 @@ def test_logs_of_variants_alone_are_bad_input(fallline: Command, tmp_path: Path)
         ([__file__], "not a tar archive"),
         (["--json", "--csv", "."], "exclude each other"),
         (["LOGS", "--seed", "-1"], "'--seed'"),
+        (["LOGS", "--figures", __file__], "this is a file; name a folder"),
         (["LOGS", "--reference", "nobody"], "there is no submission 'nobody'; there are never, quick, slow"),
     ],
 )

@@ -189,6 +189,33 @@ def test_what_was_spent_on_setting_a_target_is_among_the_costs(tmp_path: Path) -
         assert summarize(results).training_hours == pytest.approx(before + 0.5)
 
 
+def test_speed_ups_over_the_reference_are_means_over_workloads(tmp_path: Path) -> None:
+    path = str(write_workload(tmp_path))
+    entries = [Entry(path, load(path).replace(name=name)) for name in ("one", "two")]
+    contestants, rules = [named("adamw"), named("lion")], Rules(trials=1, studies=1)
+    reached = {("adamw", "one"): 40, ("adamw", "two"): 30, ("lion", "one"): 20, ("lion", "two"): None}
+    with Results(tmp_path / "r.sqlite") as results:
+        results.begin(entries, contestants, rules)
+        for name in ("one", "two"):
+            results.set_calibration(name, {"adamw": cost(0.2), "lion": cost(0.1)}, {}, {})
+        results.add_trials(trials(entries, contestants, rules))
+        for row in results.rows():
+            steps = reached[row.contestant, row.workload]
+            results.start(row.id, 120)
+            event = {"step": steps or 120, "value": 1.0, "loss": 1.0, "training": 1.0, "evaluation": 1.0}
+            results.add_evaluation(row.id, event, steps is not None)
+            results.end(row.id, "reached" if steps else "over budget", event)
+        summary = summarize(results)
+    # 8 s against 2 s, and 6 s against a miss, the 12 s of its budget of 120 steps.
+    assert {row.contestant: row.speedup for row in summary.board.rows} == {
+        "adamw": pytest.approx(1.0),
+        "lion": pytest.approx(2**0.5),
+    }
+    assert "Speed-up over adamw, geometric mean, a miss counted as the budget: lion 1.41×." in text(summary)
+    by_steps = {row.contestant: row.speedup for row in summary.boards["steps"].rows}
+    assert by_steps["lion"] == pytest.approx((40 / 20 * 30 / 120) ** 0.5)
+
+
 def test_a_second_name_shares_no_luck_with_the_others(tmp_path: Path) -> None:
     path = write_workload(tmp_path)
     entry, rules = Entry(str(path), load(str(path))), Rules(trials=2, studies=2, clock="steps")

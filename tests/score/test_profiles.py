@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from fallline.score import profiles
+from fallline.score.leaderboard import leaderboard
+from fallline.score.times import StudyTimes
 
 INF = math.inf
 
@@ -48,7 +50,17 @@ def test_trapezoids_of_a_hundred_points_are_close_and_not_equal() -> None:
     assert profiles.score_compat(np.array([1.01])) == pytest.approx(98.5 / 99)
 
 
-def test_speedup_is_a_geometric_mean_with_misses_at_the_budget() -> None:
-    budgets = np.array([99.0, 99.0])
-    assert profiles.speedup(np.array([10.0, 20.0]), np.array([20.0, 10.0]), budgets) == pytest.approx(1.0)
-    assert profiles.speedup(np.array([25.0, INF]), np.array([100.0, 25.0]), budgets) == pytest.approx(1.0)
+def test_speedup_is_a_geometric_mean() -> None:
+    assert profiles.speedup(np.array([10.0, 20.0]), np.array([20.0, 10.0])) == pytest.approx(1.0)
+    assert profiles.speedup(np.array([10.0, 20.0]), np.array([90.0, 20.0])) == pytest.approx(3.0)
+
+
+def test_a_miss_counts_in_the_speedup_as_what_was_allowed() -> None:
+    cells = {("a", "w"): {0: 25.0}, ("a", "v"): {0: INF}, ("b", "w"): {0: 100.0}, ("b", "v"): {0: 25.0}}
+    table = StudyTimes(("a", "b"), ("w", "v"), {}, cells)
+    allowed = {(name, workload): 100.0 for name, workload in cells}
+    rows = {row.contestant: row for row in leaderboard(table, reference="b", allowed=allowed).rows}
+    assert rows["a"].speedup == pytest.approx(1.0) and rows["b"].speedup == pytest.approx(1.0)
+    allowed["a", "v"] = INF
+    rows = {row.contestant: row for row in leaderboard(table, reference="b", allowed=allowed).rows}
+    assert rows["a"].speedup is None, "it never ran"

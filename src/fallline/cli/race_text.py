@@ -276,6 +276,14 @@ def _qualities(summary: Summary) -> Table:
 # ------------------------------------------------------------------ below the tables
 
 
+def _speedups(summary: Summary) -> list[str]:
+    """One line; of one workload the times to target say it."""
+    board = summary.board
+    known = [(row.contestant, row.speedup) for row in board.rows if row.contestant != board.reference]
+    text = ", ".join(f"{name} {speedup:.2f}×" for name, speedup in known if speedup is not None)
+    return [f"Speed-up over {board.reference}, geometric mean, a miss counted as the budget: {text}."] if text else []
+
+
 def _details(summary: Summary, path: Path) -> list[str]:
     lines = []
     if SECONDS in summary.boards:
@@ -283,6 +291,8 @@ def _details(summary: Summary, path: Path) -> list[str]:
     if summary.board.studies > 1:
         lines.append(f"Intervals and P(above next): bootstrap over {summary.board.studies} studies, indicative only.")
     lines.append("Contestants that share a group letter cannot be told apart, by an exact test.")
+    if len(summary.board.workloads) > 1:
+        lines += _speedups(summary)
     if summary.warning:
         lines.append(summary.warning)
     for name, counts in summary.statuses.items():

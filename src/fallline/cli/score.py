@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +39,9 @@ def score(
     held_out: Annotated[
         bool, typer.Option("--held-out/--no-held-out", help="The rules of v0.5 on held-out workloads; off since v0.6.")
     ] = True,
+    self_tuning: Annotated[
+        bool, typer.Option("--self-tuning", help="Logs of self-tuning: budgets are 3 times as long, 1.5 since v0.6.")
+    ] = False,
     reference: Annotated[
         str | None,
         typer.Option("--reference", metavar="NAME", help="What speed-ups refer to; `baseline` if it is there."),
@@ -59,9 +63,8 @@ def score(
     check_out(out)
     if sum((as_json, as_csv, as_md)) > 1:
         raise BadInput("--json, --csv and --md exclude each other; take one")
-    if figures is not None and figures.exists() and not figures.is_dir():
-        raise BadInput(f"--figures {figures}: this is a file; name a folder")
-    from fallline.score.algoperf import BUDGETS
+    check_figures(figures)
+    from fallline.score.algoperf import MISS_SECONDS, budgets
     from fallline.score.leaderboard import leaderboard
     from fallline.score.logs import NoLogs, read
     from fallline.score.times import from_logs
@@ -78,7 +81,9 @@ def score(
             "workload it belongs to"
         )
     reference = _reference(reference, table.contestants)
-    board = leaderboard(table, compat=compat, reference=reference, budgets=BUDGETS["v0.5"], seed=seed)
+    seconds = budgets(held_out=held_out, self_tuning=self_tuning)
+    allowed = {(name, w): seconds[w] + MISS_SECONDS for name in table.contestants for w in table.workloads}
+    board = leaderboard(table, compat=compat, reference=reference, allowed=allowed, seed=seed)
     if figures is not None:
         draw_figures(board, figures, quiet)
     if as_csv or as_md:
@@ -87,7 +92,8 @@ def score(
         _report(found.problems, quiet)
         return
     data = {**board.as_data(), "logs": _about(found)} if as_json else None
-    emit(data, lambda console: show(console, board, found, quiet=quiet), as_json=as_json, out=out)
+    published = compat and not self_tuning
+    emit(data, lambda console: show(console, board, found, published, quiet=quiet), as_json=as_json, out=out)
     if as_json:
         _report(found.problems, quiet)
 
@@ -96,6 +102,18 @@ def _reference(given: str | None, contestants: Sequence[str]) -> str | None:
     if given is not None and given not in contestants:
         raise BadInput(f"--reference: there is no submission {given!r}; there are {', '.join(contestants)}")
     return given or ("baseline" if "baseline" in contestants else None)
+
+
+def check_figures(folder: Path | None) -> None:
+    """Refuses, before any work is done for them, figures that could not be written."""
+    if folder is None:
+        return
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"--figures {folder}: this is a file; name a folder")
+    if importlib.util.find_spec("matplotlib") is None:
+        from fallline.score.figures import UNAVAILABLE
+
+        raise BadInput(f"--figures {folder}: {UNAVAILABLE}")
 
 
 def draw_figures(board: Leaderboard, folder: Path, quiet: bool) -> None:
@@ -134,13 +152,14 @@ def hours_by_submission(found: Logs) -> dict[str, float]:
 # ------------------------------------------------------------------ text
 
 
-def show(console: Console, board: Leaderboard, found: Logs, *, quiet: bool) -> None:
+def show(console: Console, board: Leaderboard, found: Logs, published: bool, *, quiet: bool) -> None:
     for number, table in enumerate(tables(board, hours_by_submission(found), console.width)):
         if number:
             console.print()
         console.print(table)
     if board.compat:
         console.print("\nAlgoPerf's arithmetic: fewest evaluations for fastest trial, trapezoids for the integral.")
+    if published:
         console.print(against_published(board))
     if not quiet:
         console.print()

@@ -11,7 +11,7 @@ from typing import Any
 
 from fallline.measure.store import StoreError
 from fallline.race.clock import StepClock
-from fallline.race.plan import BUDGET, STEPS_CLOCK, Rules
+from fallline.race.plan import BUDGET, SELF, STEPS_CLOCK, Rules
 from fallline.race.quality import Quality, qualities
 from fallline.race.results import Calibrated, Results, Row
 from fallline.race.stopping import PAST_TAU_MAX, fastest_medians, late_studies, latest, without_late
@@ -31,6 +31,8 @@ class Summary:
     rules: Rules
     workloads: Mapping[str, Mapping[str, Any]]
     contestants: tuple[str, ...]
+    reference: str
+    """Whose times others' are compared with."""
     boards: Mapping[str, Leaderboard]
     """By clock."""
     times: Mapping[str, StudyTimes]
@@ -48,11 +50,6 @@ class Summary:
     @property
     def board(self) -> Leaderboard:
         return self.boards[SECONDS if SECONDS in self.boards else STEPS]
-
-    @property
-    def reference(self) -> str:
-        """Whose step times others' are compared with."""
-        return "adamw" if "adamw" in self.contestants else self.contestants[0]
 
     @property
     def warning(self) -> str | None:
@@ -150,7 +147,17 @@ def summarize(results: Results) -> Summary:
     if rules.ends_early:
         late = late_studies(times[main], rules.tau_max)
         times = {name: without_late(table, late) for name, table in times.items()}
-    boards = {clock: leaderboard(table, tau_max=rules.tau_max) for clock, table in times.items()}
+    reference = results.reference(results.contestants())
+    allowed = _allowed(rows, rules, workloads, contestants)
+    limits = {
+        SECONDS: {(c, w): clock.seconds(w, c, steps) for (c, w), steps in allowed.items()},
+        STEPS: allowed,
+        WALL: None,  # nobody knows how long the rest of a budget would have taken
+    }
+    boards = {
+        name: leaderboard(table, tau_max=rules.tau_max, reference=reference, allowed=limits[name])
+        for name, table in times.items()
+    }
     statuses: dict[str, Counter[str]] = {name: Counter() for name in contestants}
     for row in rows:
         statuses[row.contestant][row.status or "to run"] += 1
@@ -161,6 +168,7 @@ def summarize(results: Results) -> Summary:
         rules=rules,
         workloads=workloads,
         contestants=contestants,
+        reference=reference,
         boards=boards,
         times=times,
         calibration=calibration,
@@ -200,6 +208,18 @@ def with_common_draws(rows: Iterable[Row]) -> frozenset[str]:
     for row in rows:
         sharing[row.workload, row.seed].add(row.contestant)
     return frozenset(name for names in sharing.values() if len(names) > 1 for name in names)
+
+
+def _allowed(
+    rows: Sequence[Row], rules: Rules, workloads: Mapping[str, Mapping[str, Any]], contestants: Sequence[str]
+) -> dict[tuple[str, str], float]:
+    """(contestant, workload) → the most steps of its trials: what a miss counts as where speeds are compared."""
+    factor = rules.self_factor if rules.ruleset == SELF else 1.0
+    found = {(name, w): factor * about["facts"]["max_steps"] for w, about in workloads.items() for name in contestants}
+    for row in rows:
+        if row.max_steps is not None and rules.ruleset == BUDGET:
+            found[row.contestant, row.workload] = float(row.max_steps)
+    return found
 
 
 def _uneven_tuning(rows: Sequence[Row]) -> list[str]:

@@ -31,6 +31,9 @@ _COLOURS = (
 _STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 
 
+UNAVAILABLE = "figures need matplotlib; pip install 'fallline[bench]'"
+
+
 class FiguresUnavailable(RuntimeError):
     """matplotlib is not installed."""
 
@@ -41,7 +44,7 @@ def draw(board: Leaderboard, folder: Path) -> list[Path]:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise FiguresUnavailable("figures need matplotlib; pip install 'fallline[bench]'") from None
+        raise FiguresUnavailable(UNAVAILABLE) from None
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, plot in (("profiles", _profiles), ("score_vs_tau_max", _score_by_tau_max)):
@@ -57,10 +60,11 @@ def draw(board: Leaderboard, folder: Path) -> list[Path]:
 
 
 def _style(index: int) -> dict[str, Any]:
-    """AlgoPerf's eleven contestants have a colour each; of more, colours and dashes together never repeat."""
+    """AlgoPerf's eleven contestants have a colour each; of up to 44, colours and dashes together do not repeat."""
+    turn, colour = divmod(index, len(_COLOURS))
     return {
-        "color": _COLOURS[index % len(_COLOURS)],
-        "linestyle": _STYLES[(index // 3) % len(_STYLES)],
+        "color": _COLOURS[colour],
+        "linestyle": _STYLES[(colour // 3 + turn) % len(_STYLES)],
         "linewidth": 1.8,
     }
 

@@ -37,7 +37,7 @@ class Row:
     above_next: float | None
     """P(score above that of the next contestant), by the same bootstrap; None for the last."""
     speedup: float | None
-    """How many times faster than the reference, geometric mean over workloads; None without a reference."""
+    """How many times faster than the reference, geometric mean over workloads; None where that is not known."""
     reached: int
     """Workloads that count for it: reached in time, with their held-out variants."""
     times: Mapping[str, float]
@@ -98,10 +98,13 @@ def leaderboard(
     tau_max: float = TAU_MAX,
     compat: bool = False,
     reference: str | None = None,
-    budgets: Mapping[str, float] | None = None,
+    allowed: Mapping[tuple[str, str], float] | None = None,
     seed: int = 0,
 ) -> Leaderboard:
-    """Scores, ranks, intervals and groups.  ``compat``: AlgoPerf's own integral."""
+    """Scores, ranks, intervals and groups.  ``compat``: AlgoPerf's own integral.
+
+    Speed-ups refer to ``reference``; a miss of (contestant, workload) counts there as the time in ``allowed``.
+    """
     integral = profiles.score_compat if compat else profiles.score
     medians = table.medians()
     times = profiles.apply_rules(medians, table.workloads, table.variants, tau_max)
@@ -116,7 +119,7 @@ def leaderboard(
     )
     pairs = compare_all(table, tau_max)
     runs = groups(ranked, pairs)
-    faster = _speedups(medians[:, : len(table.workloads)], table, reference, budgets)
+    faster = _speedups(medians[:, : len(table.workloads)], table, reference, allowed)
     studies = _usual(len(cell) for cell in table.cells.values())
     rows = []
     for rank, name in enumerate(ranked, 1):
@@ -167,13 +170,17 @@ def _studies_reached(table: StudyTimes, name: str) -> int:
 
 
 def _speedups(
-    times: np.ndarray, table: StudyTimes, reference: str | None, budgets: Mapping[str, float] | None
+    times: np.ndarray, table: StudyTimes, reference: str | None, allowed: Mapping[tuple[str, str], float] | None
 ) -> dict[str, float]:
-    if reference is None or reference not in table.contestants or budgets is None:
+    """Not of those, nor over one, whose miss counts as no known time: who could not take a step."""
+    if reference is None or reference not in table.contestants or allowed is None:
         return {}
-    limits = np.array([budgets[name] for name in table.workloads])
-    other = times[table.contestants.index(reference)]
-    return {name: float(profiles.speedup(times[i], other, limits)) for i, name in enumerate(table.contestants)}
+    limits = np.array([[allowed[name, workload] for workload in table.workloads] for name in table.contestants])
+    capped = dict(zip(table.contestants, np.where(np.isinf(times), limits, times), strict=True))
+    known = {name: own for name, own in capped.items() if np.isfinite(own).all()}
+    if reference not in known:
+        return {}
+    return {name: float(profiles.speedup(own, known[reference])) for name, own in known.items()}
 
 
 def _letter(index: int) -> str:
