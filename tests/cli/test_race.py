@@ -86,6 +86,16 @@ def test_parquet_needs_pyarrow_and_says_so(fallline: Command, raced: tuple[Path,
         assert types == {"study": "int64", "training_seconds": "double", "note": "string"}, "though no note was taken"
 
 
+def test_figures_that_cannot_be_drawn_are_told_before_the_race(
+    fallline: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    path, figures = tmp_path / "r.sqlite", str(tmp_path / "figures")
+    ended = fallline("race", str(write_workload(tmp_path)), *QUICK, "--results", str(path), "--figures", figures)
+    assert ended.code == 2 and "figures need matplotlib" in ended.err
+    assert not path.exists()
+
+
 def test_a_plan_counts_trials_hours_and_memory_and_runs_nothing(fallline: Command, tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
     ended = fallline("race", str(write_workload(tmp_path)), *QUICK, "--results", str(path), "--plan", "--json")
@@ -116,6 +126,7 @@ def test_contestants_are_listed_with_those_that_are_missing(fallline: Command) -
         (["FILE", "--engine", "steam"], "--engine must be"),
         (["FILE", "--engine", "steam", "--plan"], "--engine must be"),
         (["FILE", "--address", "host:1"], "is for --engine ray"),
+        (["FILE", "--figures", "FILE"], "this is a file; name a folder"),
         (["FILE", "--target", "nan"], "target must be a finite number"),
         (["FILE", "FILE"], "two workloads are called"),
         (["FILE", "--results", "/no/such/folder/r.sqlite"], "there is no directory"),

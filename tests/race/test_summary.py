@@ -247,6 +247,11 @@ def test_an_equal_metric_has_no_best(tmp_path: Path) -> None:
     sentence = Quality("tiny", "mse", "lower", values).verdict
     assert sentence.startswith("With the same time adamw and lion are equal on tiny (mse 0.5000), not distinguishable")
     assert "from sgd; 3 studies each cannot separate any two of 3, 6 could" in sentence
+    # Ten studies that are all below the last one's, and ten with the same median that reach into them.
+    last = tuple(1.0 + 0.01 * study for study in range(10))
+    level = {"adamw": (0.5,) * 10, "lion": (0.5,) * 6 + (2.0,) * 4, "sgd": last}
+    sentence = Quality("tiny", "mse", "lower", level).verdict
+    assert sentence == "With the same time adamw and lion are equal on tiny (mse 0.5000), not distinguishable from sgd."
     two = {name: values[name] for name in ("adamw", "lion")}
     assert Quality("tiny", "mse", "lower", two).verdict == (
         "With the same time adamw and lion are equal on tiny (mse 0.5000)."

@@ -101,10 +101,24 @@ class TestFashionMnist:
         x, y = fashion_mnist.load(small_set, "train")
         assert x.shape == (30, 28, 28) and y.shape == (30,)
 
-    def test_generated_data_can_be_asked_for(self, small_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("switch", ["0", "no", "off", "False"])
+    def test_generated_data_can_be_asked_for(
+        self, small_set: Path, switch: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(fashion_mnist, "DEBIAN", small_set)
-        monkeypatch.setenv("FALLLINE_REAL_DATA", "0")
+        monkeypatch.setenv("FALLLINE_REAL_DATA", switch)
         assert fashion_mnist.find() is None
+        monkeypatch.setenv("FALLLINE_REAL_DATA", "1")
+        assert fashion_mnist.find() == small_set
+
+    @pytest.mark.parametrize("variable", ["FALLLINE_CACHE_DIR", "XDG_CACHE_HOME"])
+    def test_the_cache_may_be_named_from_home(
+        self, tmp_path: Path, variable: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("FALLLINE_CACHE_DIR", raising=False)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv(variable, "~/kept")
+        assert (tmp_path / "kept") in fashion_mnist.cache_folder().parents
 
     def test_download_fetches_checks_and_keeps(self, small_set: Path, tmp_path: Path) -> None:
         said: list[str] = []

@@ -6,10 +6,11 @@ import math
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
+from fallline.workloads import images
 from fallline.workloads.fashion_mlp import BATCH, feed_forward, workload
+from fallline.workloads.images import CLASSES
 
 
 @pytest.mark.parametrize(
@@ -35,8 +36,14 @@ def test_the_lectures_network_and_protocol() -> None:
     assert BATCH == 1024 and task.max_steps >= 10 * (60_000 // BATCH)
 
 
-def test_cross_entropy_and_squares_are_their_formulas() -> None:
+def test_the_loss_is_the_cross_entropy_of_the_networks_scores() -> None:
     scores, label = torch.tensor([[1.0, 2.0, 0.5]]), torch.tensor([1])
     by_hand = -math.log(math.exp(2) / (math.exp(1) + math.exp(2) + math.exp(0.5)))
-    assert F.cross_entropy(scores, label).item() == pytest.approx(by_hand)
-    assert F.mse_loss(torch.tensor([1.0, 3.0]), torch.tensor([0.0, 1.0])).item() == pytest.approx((1 + 4) / 2)
+    assert workload().loss(lambda x: x, (scores, label)).item() == pytest.approx(by_hand)
+
+
+def test_the_metric_is_the_share_of_wrong_classes() -> None:
+    labels = images.images().test_labels
+    always = nn.functional.one_hot(labels.mode().values, CLASSES).float()
+    wrong = (labels != labels.mode().values).float().mean().item()
+    assert workload().evaluate(lambda x: always.expand(len(x), -1)) == pytest.approx(wrong)

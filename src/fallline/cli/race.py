@@ -18,6 +18,7 @@ from fallline.cli.race_request import (
     read_rules,
     results_of,
 )
+from fallline.cli.score import check_figures, draw_figures
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -107,10 +108,12 @@ def race(
     """Race optimizers to a target; without arguments, five of them on `chars` with three seeds each."""
     if export is None:
         check_out(out)
+    check_figures(figures)
     if toml == "list":
         emit(listing(), show_listing, as_json=as_json, out=out)
         return
     from fallline.measure.store import StoreError
+    from fallline.race.defaults import WORKLOAD
     from fallline.race.run import RaceError
     from fallline.workloads import WorkloadError
 
@@ -125,7 +128,7 @@ def race(
         else:
             _check_engine(engine, address)
             rules = read_rules(workloads, ruleset, trials, studies, seed, self_factor, clock, early_stop)
-            entries = read_entries(workloads or ["chars"], target, max_steps, held_out)
+            entries = read_entries(workloads or [WORKLOAD], target, max_steps, held_out)
             contestants = read_contestants(optimizers or [], toml)
             path = results or default_results(entries)
             if plan:
@@ -138,8 +141,6 @@ def race(
         typer.echo(f"fallline: {error}", err=True)
         raise typer.Exit(1) from None
     if figures is not None:
-        from fallline.cli.score import draw_figures
-
         draw_figures(summary.board, figures, quiet)
     emit(summary.as_data(), lambda console: show(console, summary, path, quiet=quiet), as_json=as_json, out=out)
     if summary.broken:

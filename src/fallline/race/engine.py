@@ -14,6 +14,9 @@ from typing import Any, Protocol
 
 Event = Mapping[str, Any]
 
+ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+"""The environment of whatever runs trials."""
+
 LOST = "lost"
 """The worker that ran this is gone: killed, or crashed below Python."""
 
@@ -35,12 +38,11 @@ class Engine(Protocol):
 
 class Worker:
     def __init__(self, slot: int):
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "fallline.race.worker", str(slot)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment,
+            env={**os.environ, **ONE_THREAD},
             text=True,
             encoding="utf-8",
             # Ctrl-C is for the race, which then ends its workers.

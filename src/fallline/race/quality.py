@@ -55,7 +55,7 @@ class Quality:
         best, next_best = self.median(first), self.median(second)
         level = [name for name in ranked if self.median(name) == best]
         others = [name for name in ranked if name not in level]
-        alike = [name for name in others if (first, name) not in apart]
+        alike = [name for name in others if any((leader, name) not in apart for leader in level)]
         if len(level) == 1:
             against = "none" if math.isinf(next_best) else f"{next_best:#.4g}"
             lead = f"{first} is best on {self.workload} ({self.metric} {best:#.4g} against {against})"

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fallline.race.engine import LOST, Event
+from fallline.race.engine import LOST, ONE_THREAD, Event
 
 LISTENING_SECONDS = 10.0
 
@@ -76,8 +76,7 @@ class RayEngine:
         processors = max(1, int(ray.cluster_resources().get("CPU", 1)))
         # An actor more than there are processors would wait for one for ever, and its trial with it.
         self.slots = min(jobs or processors, processors)
-        environment = {"env_vars": {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}}
-        self._remote = ray.remote(num_cpus=1, runtime_env=environment)(Runner)
+        self._remote = ray.remote(num_cpus=1, runtime_env={"env_vars": ONE_THREAD})(Runner)
         self._actors: dict[int, Any] = {}
         self._pending: dict[Any, int] = {}
 

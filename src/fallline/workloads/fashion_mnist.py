@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 import numpy
 
+from fallline.cache import cache_location
+from fallline.lower.native.library import OFF
 from fallline.workloads import idx
 
 NAME = "Fashion-MNIST"
@@ -54,14 +56,12 @@ FILES = {
 
 def cache_folder() -> Path:
     """Where downloads go: ``data/fashion-mnist`` in fallline's cache."""
-    named = os.environ.get("FALLLINE_CACHE_DIR")
-    base = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fallline"
-    return base / "data" / "fashion-mnist"
+    return cache_location() / "data" / "fashion-mnist"
 
 
 def find() -> Path | None:
     """The first folder that has all four files; None also where ``FALLLINE_REAL_DATA=0`` asks for generated data."""
-    if os.environ.get("FALLLINE_REAL_DATA") == "0":
+    if os.environ.get("FALLLINE_REAL_DATA", "").lower() in OFF:
         return None
     for folder in (cache_folder(), DEBIAN):
         if all((folder / file.name).is_file() for file in FILES.values()):

@@ -21,6 +21,7 @@ import warnings
 from pathlib import Path
 
 import fallline
+from fallline.cache import cache_location as cache_location
 from fallline.lower.native.emit import translation_unit
 from fallline.lower.native.library import NativeUnavailable
 
@@ -98,13 +99,6 @@ def _temporary_cache() -> Path:
         stacklevel=2,
     )
     return path
-
-
-def cache_location() -> Path:
-    """``$FALLLINE_CACHE_DIR``, or fallline in the user's cache directory, whether it exists or not."""
-    chosen = os.environ.get("FALLLINE_CACHE_DIR")
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(chosen).expanduser() if chosen else Path(base).expanduser() / "fallline"
 
 
 def cache_directory() -> Path:
