@@ -6,12 +6,15 @@ import copy
 import functools
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 import fallline
+from fallline.race import training
+from fallline.race.contestants import named
 from fallline.workloads import ALGOPERF, BUILT_IN, HELD_OUT, Workload, load
 
 EVERY = pytest.mark.parametrize("name", BUILT_IN)
@@ -80,6 +83,33 @@ def test_a_run_continued_from_its_states_has_the_same_curve(name: str) -> None:
     other.load_state_dict(saved[1])
     assert losses(workload, again, other, range(2, 4), seed) == whole
     assert all(map(math.isfinite, start + whole))
+
+
+@EVERY
+def test_a_trial_that_goes_on_from_its_checkpoint_file_has_the_same_curve(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "SAVING_SHARE", 0)  # a checkpoint at every evaluation
+
+    def state(model: torch.nn.Module) -> float:
+        """Cheaper than the metric, and of every weight and buffer."""
+        return sum(value.double().sum().item() for value in model.state_dict().values())
+
+    workload = load_once(name).replace(evaluate=state, eval_every=1, max_steps=4, target=None)
+    contestant = named("adamw")
+    point = contestant.trial_points(trials=1, study=0, seed=1, tuned=False)[0]
+
+    def events(killed_after: int, recorded: int, file: Path) -> list[tuple[float, float]]:
+        """(value, loss) of the evaluations before the process is killed."""
+        run = training.train(workload, training.Assignment(1, contestant, point, 5, 4, True, str(file), recorded))
+        found = [next(run), *(run.send(training.GO_ON) for _ in range(killed_after - 1))]
+        return [(event["value"], event["loss"]) for event in found]
+
+    whole = events(4, 0, tmp_path / "whole.pt")
+    first = events(2, 0, tmp_path / "killed.pt")
+    torch.manual_seed(1)  # another process has another generator
+    assert first + events(2, 2, tmp_path / "killed.pt") == whole
+    assert torch.load(tmp_path / "killed.pt", weights_only=True)["step"] == 4, "it did not begin anew"
 
 
 @EVERY
