@@ -2,8 +2,8 @@
 
 kills: killed 20 times at random moments, a race ends as the uninterrupted one; early: the same with early ends.
 ray: the same with workers of a Ray cluster killed.  twins: how often the same contestant under two names is called
-different, and one whose steps cost 15 % more is placed below.  overhead: a trial against a bare loop.  parallel:
-whether trials side by side move the clock.  The last two want a quiet machine.
+different, and one whose steps cost 15 % more is placed below.  overhead: a trial against a loop written by hand.
+parallel: whether jobs side by side move the clock.  The last two want a quiet machine.
 """
 
 from __future__ import annotations
