@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import fallline
-from fallline.lower.native.compiler import cache_location, compiler_version, find_compiler, is_whole, try_compiler
+from fallline.cache import cache_location
+from fallline.lower.native.compiler import compiler_version, find_compiler, is_whole, try_compiler
 from fallline.lower.native.library import NativeUnavailable, library
 from fallline.measure import machine
 

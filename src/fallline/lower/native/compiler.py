@@ -21,7 +21,7 @@ import warnings
 from pathlib import Path
 
 import fallline
-from fallline.cache import cache_location as cache_location
+from fallline.cache import cache_location
 from fallline.lower.native.emit import translation_unit
 from fallline.lower.native.library import NativeUnavailable
 
