@@ -71,6 +71,14 @@ def test_missing_package_is_a_row_and_the_rest_runs(
     assert "fused" in ended.out
 
 
+def test_column_that_is_called_fused_is_fused(fallline: Command, out: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FALLLINE_NATIVE", "0")
+    ended = fallline("step", *QUICK, "--impl", "foreach,fused", "--out", out)
+    assert ended.code == 0, ended.err
+    assert "fused: no native kernels: switched off by FALLLINE_NATIVE=0" in ended.out
+    assert "foreach alone was timed" in ended.out.splitlines()[-1]
+
+
 def test_model_from_a_users_file(fallline: Command, out: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(

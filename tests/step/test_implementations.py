@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
 
+from fallline.lower.native.library import NativeUnavailable
 from fallline.step.arms import build_arms, tensors
 from fallline.step.implementations import Missing, build, hyperparameters, named
 from fallline.step.launches import count_launches
@@ -109,6 +111,45 @@ def test_what_cannot_be_had_says_why(name: str, optimizer: str, options: dict[st
         return
     with pytest.raises(Missing, match=said):
         build(name, optimizer, params, options)
+
+
+@pytest.mark.parametrize("name", ["fused", "fused-loop"])
+def test_fused_without_native_kernels_is_missing_and_not_something_else(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FALLLINE_NATIVE", "0")
+    with pytest.raises(Missing, match="no native kernels: switched off by FALLLINE_NATIVE=0"):
+        build(name, "adamw", [torch.nn.Parameter(torch.ones(3))], {})
+
+
+def built(names: list[str], dtype: str = "float32", state_dtype: str = "float32") -> tuple[Any, Any, Any]:
+    """A cell of two tensors, large enough for codes; its optimizers, and the records of its arms."""
+    (row,) = grid([2], [8192], arms_of("adam", names, {}, state_dtype))
+    cell = dataclasses.replace(row, dtype=dtype)
+    params, records = tensors(cell, 0), {arm.label: ArmRecord(arm.label) for arm in cell.arms}
+    return cell, build_arms(cell.arms, params, records, dtype), records
+
+
+def test_fused_that_has_no_kernel_for_its_options_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(program: object) -> None:
+        raise NativeUnavailable("there is no compiler for this one")
+
+    monkeypatch.setattr("fallline.lower.native.kernels.kernel", none)
+    _, made, records = built(["foreach", "fused"])
+    assert set(made) == {"foreach"} and "there is no compiler for this one" in records["fused"].missing
+
+
+def test_compiler_that_fails_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        def step(self) -> None:
+            raise RuntimeError("backend='inductor' raised:\nInvalidCxxCompiler: No working C++ compiler found\n\nMore")
+
+    def broken(name: str, *rest: Any) -> Any:
+        return Broken() if name == "compiled" else build(name, *rest)
+
+    monkeypatch.setattr("fallline.step.arms.build", broken)
+    _, made, records = built(["eager", "compiled"])
+    assert set(made) == {"eager"} and records["compiled"].missing.endswith("No working C++ compiler found)")
 
 
 def test_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,14 +116,26 @@ def _parts(params: Sequence[Parameter]) -> list[range]:
 
 
 def _first_step(arm: Arm, optimizer: Any) -> float:
+    implementation = named(arm.implementation)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return seconds_of(optimizer.step)
+            seconds = seconds_of(optimizer.step)
         except Exception as error:
-            if named(arm.implementation).ours:
+            # A compiler may be missing where our own kernels, which it does not make, work.
+            if implementation.ours and not implementation.compiles:
                 raise
             raise does_not_work(error) from error
+    if implementation.native:
+        _check_native(optimizer)
+    return seconds
+
+
+def _check_native(optimizer: Any) -> None:
+    """An optimizer goes on without a kernel where it has none for its options; that is not what the column says."""
+    for bucket in optimizer._plan.buckets:
+        if bucket.launch is None:
+            raise Missing(bucket.choice.reason)
 
 
 def share_states(

@@ -14,6 +14,8 @@ from typing import Any
 
 from torch.nn import Parameter
 
+from fallline.lower.native.library import NativeUnavailable, library
+
 Build = Callable[[str, Sequence[Parameter], Mapping[str, Any], str], Any]
 """From an optimizer's registry name, parameters, options and the format of states."""
 
@@ -32,6 +34,8 @@ class Implementation:
     ours: bool = False
     compiles: bool = False
     """Whether its first step compiles."""
+    native: bool = False
+    """Whether it is our native kernels: the optimizers themselves go on without, which is not what is asked here."""
 
 
 # Small, so that thousands of steps on the same gradient stay where they started.
@@ -141,8 +145,12 @@ _ALL = (
     Implementation("eager", "one tensor, one operation at a time", _ours(foreach=False, fused=False), ours=True),
     Implementation("foreach", "torch's list operations", _ours(foreach=True, fused=False), ours=True),
     Implementation("compiled", "the eager loop, compiled", _ours(compiled=True), ours=True, compiles=True),
-    Implementation("fused", "one native launch for all tensors", _ours(foreach=True, fused=True), ours=True),
-    Implementation("fused-loop", "one native launch per tensor", _ours(foreach=False, fused=True), ours=True),
+    Implementation(
+        "fused", "one native launch for all tensors", _ours(foreach=True, fused=True), ours=True, native=True
+    ),
+    Implementation(
+        "fused-loop", "one native launch per tensor", _ours(foreach=False, fused=True), ours=True, native=True
+    ),
     Implementation("torch-loop", "torch.optim, tensor by tensor", _torch(foreach=False, fused=False), "float32"),
     Implementation("torch-foreach", "torch.optim, list operations", _torch(foreach=True), "float32"),
     Implementation("torch-fused", "torch.optim, fused", _torch(fused=True), "float32"),
@@ -175,6 +183,11 @@ def build(
 ) -> Any:
     """That optimizer over these parameters; raises :class:`Missing` with the reason where that is impossible."""
     chosen = named(name)
+    if chosen.native:
+        try:
+            library()
+        except NativeUnavailable as reason:
+            raise Missing(f"no native kernels: {reason}") from reason
     try:
         with _silence():
             return chosen.build(optimizer, params, options, chosen.states or state_dtype)
@@ -202,6 +215,8 @@ def _silence() -> Iterator[None]:
 
 
 def does_not_work(error: Exception) -> Missing:
-    """A peer that fails is a row of the table, not the end of the run."""
-    first = str(error).splitlines()[0] if str(error) else ""
-    return Missing(f"does not work here ({type(error).__name__}: {first})")
+    """A peer or a compiler that fails is a row of the table, not the end of the run."""
+    first, *rest = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+    # "backend='inductor' raised:" is how torch.compile begins, and no reason.
+    reason = f"{first} {rest[0]}" if first.endswith(":") and rest else first
+    return Missing(f"does not work here ({type(error).__name__}: {reason})")
