@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import fallline
-from fallline.measure.traffic import Pass, passes
+from fallline.measure.traffic import AS_PARAMETERS, Bytes, Pass, bytes_per_parameter, passes
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,15 @@ def test_bytes_per_parameter_and_step(name: str, options: dict[str, Any], bytes_
 
 def test_storage_format_does_not_change_the_streams() -> None:
     assert passes("adamw8bit") == passes("adamw") == (Pass(reads=4, writes=3),)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_states_in_the_dtype_of_the_parameters(dtype: str) -> None:
+    assert bytes_per_parameter("adamw", dtype, AS_PARAMETERS) == Bytes(moved=14.0, states=4.0)
+    assert bytes_per_parameter("adamw", dtype, "float32") == Bytes(moved=22.0, states=8.0)
+    # Ours keep these two in 32 bits in any format; packages that know one dtype only do not.
+    assert bytes_per_parameter("rmsprop", dtype, AS_PARAMETERS, centered=True).states == 4.0
+    assert bytes_per_parameter("adamw", "float32", AS_PARAMETERS) == bytes_per_parameter("adamw")
 
 
 @pytest.mark.parametrize("name", ["adamw", "lion", "sgd", "rmsprop"])

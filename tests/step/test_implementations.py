@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from fallline.lower.native.library import NativeUnavailable
-from fallline.step.arms import build_arms, tensors
+from fallline.measure import machine
+from fallline.step.arms import build_arms, check_room, tensors
 from fallline.step.implementations import Missing, build, hyperparameters, named
 from fallline.step.launches import count_launches
 from fallline.step.plan import arms_of, grid
@@ -150,6 +151,43 @@ def test_compiler_that_fails_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fallline.step.arms.build", broken)
     _, made, records = built(["eager", "compiled"])
     assert set(made) == {"eager"} and records["compiled"].missing.endswith("No working C++ compiler found)")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_formats_of_states_are_those_that_the_implementations_use(dtype: str) -> None:
+    cell, made, records = built(["fused", "torch-loop", "torch-foreach", "torch-fused"], dtype)
+    for name, optimizer in made.items():
+        (state, *_) = optimizer.state.values()
+        assert str(state["exp_avg"].dtype) == f"torch.{records[name].facts['states']}"
+    distinct = {o.state[p]["exp_avg"].data_ptr() for o in made.values() for p in list(o.state)[:1]}
+    held = {"float32": 8 + 8, "bfloat16": 4 + 8 + 4}[dtype]
+    assert (len(distinct), cell.held()) == (1 if dtype == "float32" else 2, held * cell.elements)
+
+
+@pytest.mark.parametrize(("state_dtype", "sets"), [("float32", 1), ("bfloat16", 1), ("int8", 1), ("int4", 2)])
+def test_memory_counts_states_as_often_as_they_are_there(state_dtype: str, sets: int) -> None:
+    """Packed codes do not have the shape of a parameter, and are not shared."""
+    cell, made, _ = built(["eager", "fused"], state_dtype=state_dtype)
+    first = [next(v for k, v in next(iter(o.state.values())).items() if k.startswith("exp_avg")) for o in made.values()]
+    assert len({value.data_ptr() for value in first}) == sets
+    alone = cell.arms[0].bytes("float32").states
+    assert cell.held() == pytest.approx(cell.elements * (8 + sets * alone))
+
+
+def test_states_of_other_packages_are_theirs_alone() -> None:
+    (cell,) = grid([1], [1000], arms_of("adam", ["fused", "torchao", "bitsandbytes"], {}, "int8"))
+    assert cell.held() == pytest.approx(1000 * (8 + 3 * cell.arms[0].bytes("float32").states))
+
+
+def test_arm_needs_memory_that_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the process holds already is not there for the cell."""
+    (cell,) = grid([1], [1000], arms_of("adam", ["fused"], {}, "float32"))
+    needed = cell.needed_by(cell.arms[0])
+    monkeypatch.setattr(machine, "available_memory", lambda: needed)
+    check_room(cell, cell.arms[0])
+    monkeypatch.setattr(machine, "available_memory", lambda: needed - 1)
+    with pytest.raises(Missing, match="does not fit"):
+        check_room(cell, cell.arms[0])
 
 
 def test_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

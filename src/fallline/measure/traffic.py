@@ -54,6 +54,8 @@ class Bytes:
 def bytes_per_parameter(name: str, dtype: str = "float32", state_dtype: str = "float32", **options: Any) -> Bytes:
     """What a step has to move and to keep, for large tensors of that dtype with states in that format.
 
+    ``AS_PARAMETERS`` is the format of packages that keep every state in the dtype of its parameter.
+
     >>> bytes_per_parameter("adamw"), bytes_per_parameter("adam", amsgrad=True).moved
     (Bytes(moved=28.0, states=8.0), 36.0)
     >>> round(bytes_per_parameter("adamw", state_dtype="int8").moved, 1)
@@ -61,7 +63,7 @@ def bytes_per_parameter(name: str, dtype: str = "float32", state_dtype: str = "f
     """
     program = _program(name, options)
     full = {n: s for n, s in program.states.items() if s.shape is None}
-    sizes = {n: _state_bytes(state_dtype, s) for n, s in full.items()}
+    sizes = {n: _state_bytes(state_dtype, s, dtype) for n, s in full.items()}
     ends = {program.param: WIDTHS[dtype], program.grad: WIDTHS[dtype], **sizes}
     moved = 0.0
     for k in range(len(program.reductions) + 1):
@@ -70,11 +72,14 @@ def bytes_per_parameter(name: str, dtype: str = "float32", state_dtype: str = "f
 
 
 WIDTHS = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0, "float64": 8.0}
+AS_PARAMETERS = "as parameters"
 
 
-def _state_bytes(state_dtype: str, state: State) -> float:
+def _state_bytes(state_dtype: str, state: State, dtype: str) -> float:
     from fallline.formats import block_format
 
+    if state_dtype == AS_PARAMETERS:
+        return WIDTHS[dtype]
     if state_dtype == "float32" or not state.low_bit:
         return 4.0
     return 2.0 if state_dtype == "bfloat16" else float(block_format(state_dtype, state.kind).bytes_per_element)

@@ -12,7 +12,6 @@ from torch.nn import Parameter
 
 from fallline.measure import machine
 from fallline.measure.clock import seconds_of
-from fallline.measure.memory import resident
 from fallline.step.implementations import Missing, build, does_not_work, named
 from fallline.step.plan import PART, Arm, Cell
 from fallline.step.results import ArmRecord
@@ -64,7 +63,7 @@ def build_arms(
     for arm in arms:
         record = records[arm.label]
         record.facts["bytes_moved"] = arm.bytes(dtype).moved * elements
-        record.facts["states"] = arm.states
+        record.facts["states"] = arm.states_of(dtype)
         try:
             optimizer = build(arm.implementation, arm.optimizer, params, dict(arm.options), arm.state_dtype)
             record.facts["first_seconds"] = _make_states(arm, optimizer, params, pool)
@@ -80,9 +79,8 @@ def check_room(cell: Cell, arm: Arm) -> None:
     free, wanted = machine.available_memory(), cell.needed_by(arm)
     if free is None:
         return
-    there = free + (resident() or 0)
-    if wanted > there:
-        raise Missing(f"does not fit: needs {wanted / 1e9:.1f} GB, {there / 1e9:.1f} GB are available")
+    if wanted > free:
+        raise Missing(f"does not fit: needs {wanted / 1e9:.1f} GB, {free / 1e9:.1f} GB are available")
 
 
 def _make_states(arm: Arm, optimizer: Any, params: Sequence[Parameter], pool: Pool) -> float:

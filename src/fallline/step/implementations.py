@@ -15,6 +15,7 @@ from typing import Any
 from torch.nn import Parameter
 
 from fallline.lower.native.library import NativeUnavailable, library
+from fallline.measure.traffic import AS_PARAMETERS
 
 Build = Callable[[str, Sequence[Parameter], Mapping[str, Any], str], Any]
 """From an optimizer's registry name, parameters, options and the format of states."""
@@ -30,7 +31,7 @@ class Implementation:
     what: str
     build: Build
     states: str | None = None
-    """The format of states if the implementation has one only."""
+    """The format of states if the implementation has one only; ``AS_PARAMETERS``: the dtype of the parameters."""
     ours: bool = False
     compiles: bool = False
     """Whether its first step compiles."""
@@ -151,18 +152,18 @@ _ALL = (
     Implementation(
         "fused-loop", "one native launch per tensor", _ours(foreach=False, fused=True), ours=True, native=True
     ),
-    Implementation("torch-loop", "torch.optim, tensor by tensor", _torch(foreach=False, fused=False), "float32"),
-    Implementation("torch-foreach", "torch.optim, list operations", _torch(foreach=True), "float32"),
-    Implementation("torch-fused", "torch.optim, fused", _torch(fused=True), "float32"),
+    Implementation("torch-loop", "torch.optim, tensor by tensor", _torch(foreach=False, fused=False), AS_PARAMETERS),
+    Implementation("torch-foreach", "torch.optim, list operations", _torch(foreach=True), AS_PARAMETERS),
+    Implementation("torch-fused", "torch.optim, fused", _torch(fused=True), AS_PARAMETERS),
     Implementation(
-        "torch-compiled", "torch.optim's loop, compiled", _torch(True, foreach=False), "float32", compiles=True
+        "torch-compiled", "torch.optim's loop, compiled", _torch(True, foreach=False), AS_PARAMETERS, compiles=True
     ),
     Implementation("deepspeed", "DeepSpeed's CPU kernel, which it compiles when first used", _deepspeed, "float32"),
     Implementation(
         "bitsandbytes", "that package, 8-bit states", _peer("bitsandbytes.optim", "bitsandbytes", _BITSANDBYTES), "int8"
     ),
     Implementation("torchao", "that package, 8-bit states", _peer("torchao.optim", "torchao", _TORCHAO), "int8"),
-    Implementation("pytorch_optimizer", "that package's own loop", _pytorch_optimizer, "float32"),
+    Implementation("pytorch_optimizer", "that package's own loop", _pytorch_optimizer, AS_PARAMETERS),
 )
 IMPLEMENTATIONS = {one.name: one for one in _ALL}
 """Name → implementation, in the order in which tables show them."""
@@ -190,7 +191,7 @@ def build(
             raise Missing(f"no native kernels: {reason}") from reason
     try:
         with _silence():
-            return chosen.build(optimizer, params, options, chosen.states or state_dtype)
+            return chosen.build(optimizer, params, options, state_dtype)
     except ImportError as error:
         raise Missing(f"not installed ({error})") from error
     except Missing:

@@ -11,7 +11,7 @@ from typing import Any
 
 from fallline.measure import machine
 from fallline.measure.clock import flush_bytes
-from fallline.measure.traffic import WIDTHS, Bytes, bytes_per_parameter
+from fallline.measure.traffic import AS_PARAMETERS, WIDTHS, Bytes, bytes_per_parameter
 from fallline.step.implementations import Missing, named
 from fallline.step.shapes import Shapes
 from fallline.step.temporaries import step_temporaries
@@ -34,13 +34,18 @@ class Arm:
     options: tuple[tuple[str, Any], ...] = ()
     state_dtype: str = "float32"
 
-    @property
-    def states(self) -> str:
-        """The format that its states have, whatever was asked for."""
-        return named(self.implementation).states or self.state_dtype
+    def states_of(self, dtype: str) -> str:
+        """The format that its states have for parameters of that dtype, whatever was asked for."""
+        states = named(self.implementation).states or self.state_dtype
+        return dtype if states == AS_PARAMETERS else states
 
     def bytes(self, dtype: str) -> Bytes:
-        return bytes_per_parameter(self.optimizer, dtype, self.states, **dict(self.options))
+        states = named(self.implementation).states or self.state_dtype
+        return bytes_per_parameter(self.optimizer, dtype, states, **dict(self.options))
+
+    def shares_states(self, dtype: str) -> bool:
+        """Whether its states can be the memory of other arms: packed codes and those of other packages cannot."""
+        return self.states_of(dtype) in WIDTHS or (named(self.implementation).ours and self.state_dtype == "int8")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,11 +100,12 @@ class Cell:
         return round(self.elements * (2 * WIDTHS[self.dtype] + states))
 
     def held(self) -> float:
-        """Bytes that stay while the cell is measured: the cell, and states of formats of their own."""
-        formats: dict[str, float] = {}
+        """Bytes that stay while the cell is measured: the cell, and states once per format or per arm."""
+        sets: dict[str, float] = {}
         for arm in self.arms:
-            formats[arm.states] = max(formats.get(arm.states, 0.0), arm.bytes(self.dtype).states)
-        return self.elements * (2 * WIDTHS[self.dtype] + sum(formats.values()))
+            which = arm.states_of(self.dtype) if arm.shares_states(self.dtype) else f"those of {arm.label}"
+            sets[which] = max(sets.get(which, 0.0), arm.bytes(self.dtype).states)
+        return self.elements * (2 * WIDTHS[self.dtype] + sum(sets.values()))
 
     def temporaries(self, arm: Arm) -> int:
         try:
