@@ -43,6 +43,15 @@ def test_probe_says_how_it_measured() -> None:
     assert 0 < found.median <= found.best
 
 
+@pytest.mark.usefixtures("native")
+def test_distance_for_flushed_sweeps_is_chosen_with_flushed_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep, log = Sweep(2, 1, 1000, 1), []
+    monkeypatch.setattr(sweep, "run", lambda ahead=0: log.append(ahead))
+    assert sweep.best_distance(rounds=2, before=lambda: log.append("flush")) in DISTANCES
+    timed = log[log.index("flush") :]
+    assert timed[::2] == ["flush"] * 2 * len(DISTANCES) and sorted(timed[1::2]) == sorted(2 * DISTANCES)
+
+
 @pytest.mark.usefixtures("one_thread")
 def test_without_the_library_a_copy_is_measured_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FALLLINE_NATIVE", "0")

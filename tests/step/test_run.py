@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -42,7 +44,7 @@ from fallline.step.plan import (
 )
 from fallline.step.presets import CONFIGURATIONS, adam_grid, adan_gpt2
 from fallline.step.results import Results
-from fallline.step.run import Limits, measure, measure_all
+from fallline.step.run import Limits, _thinning, measure, measure_all
 from fallline.step.temporaries import allocated_by_step, step_temporaries
 
 
@@ -112,6 +114,67 @@ def test_flush_is_outside_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     samples = interleave({"a": lambda: taking(1.0)}, for_rounds(4), before=lambda: taking(100.0))
     assert samples.seconds["a"] == [1.0] * 4
     assert samples.calls["a"] == 1
+
+
+def test_flush_comes_before_the_calls_that_say_who_is_far_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, log = [0.0], []
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+
+    def taking(name: str, seconds: float) -> None:
+        log.append(name)
+        now[0] += seconds
+
+    arms = {"quick": lambda: taking("quick", 0.001), "slow": lambda: taking("slow", 0.05)}
+    samples = interleave(
+        arms, for_rounds(3), before=lambda: log.append("flush"), thin=Thinning(["quick", "slow"], 4), sample_seconds=0.0
+    )
+    assert samples.every == {"slow": 4} and len(samples.warm_up["slow"]) > 2
+    assert set(log[::2]) == {"flush"} and set(log[1::2]) == {"quick", "slow"}
+
+
+def test_in_cache_an_arm_is_called_right_before_it_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise it finds there what the last one used, and takes the time of memory."""
+    now, log = [0.0], [""]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+
+    def taking(name: str) -> None:
+        now[0] += 1.0 if log[-1] == name else 7.0
+        log.append(name)
+
+    arms = {"a": lambda: taking("a"), "b": lambda: taking("b")}
+    samples = interleave(arms, for_rounds(4), in_cache=True, sample_seconds=0.0)
+    assert samples.seconds == {"a": [1.0] * 4, "b": [1.0] * 4}
+
+
+def test_only_cells_that_fit_the_cache_are_timed_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def spied(*arguments: Any, **options: Any) -> Any:
+        asked.append((options["before"] is not None, options["in_cache"]))
+        return interleave(*arguments, **options)
+
+    monkeypatch.setattr("fallline.step.run.interleave", spied)
+    (cell,) = grid([1], [64], arms_of("adam", ["eager", "fused"], {}, "float32"))
+    small = dataclasses.replace(cell, steps=2)
+    measure(small, Limits(), 1)
+    measure(dataclasses.replace(small, flush=True), Limits(), 1)
+    monkeypatch.setattr(machine, "last_level_cache", lambda: 100)
+    measure(small, Limits(), 1)
+    assert asked == [(False, True), (True, False), (False, False)]
+
+
+def test_arm_that_compiles_once_more_is_not_far_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, first = [0.0], iter([60.0])
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+
+    def taking(seconds: float) -> None:
+        now[0] += seconds
+
+    (cell,) = grid([1], [64], arms_of("adam", ["fused", "torch-compiled"], {}, "float32"))
+    thin = _thinning(cell, ["fused", "torch-compiled"], 20.0, 1)
+    arms = {"fused": lambda: taking(1.0), "torch-compiled": lambda: taking(next(first, 1.1))}
+    samples = interleave(arms, for_rounds(3), thin=thin, sample_seconds=0.0)
+    assert samples.every == {} and samples.seconds["torch-compiled"] == pytest.approx([1.1] * 3)
 
 
 def test_flush_covers_twice_the_last_level() -> None:
@@ -252,8 +315,6 @@ def test_temporaries_of_rules_that_read_sums_between_passes(optimizer: str) -> N
 
 def test_key_names_what_is_measured_and_nothing_else() -> None:
     (cell,) = grid([1], [64], arms_of("adam", ["eager", "fused"], {}, "float32"))
-    import dataclasses
-
     assert cell.key == dataclasses.replace(cell, label="other", table="another").key
     for change in ({"threads": 2}, {"flush": True}, {"dtype": "bfloat16"}, {"arms": cell.arms[:1]}):
         assert dataclasses.replace(cell, **change).key != cell.key  # type: ignore[arg-type]

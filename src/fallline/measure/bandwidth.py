@@ -97,14 +97,21 @@ class Sweep:
         self.run()  # the first one wakes threads and fills caches
         return max(1, -(-_SAMPLE_NS // max(1, _nanoseconds(self.run, 0, 1))))
 
-    def best_distance(self, rounds: int = 3, seed: int = 0) -> int:
-        """The prefetch distance with the highest median over interleaved rounds."""
+    def best_distance(self, rounds: int = 3, seed: int = 0, before: Callable[[], object] | None = None) -> int:
+        """The prefetch distance with the highest median over interleaved rounds.
+
+        ``before`` runs ahead of every sample, outside the clock (a cache flush); a sample is then a single sweep.
+        """
         if self._library is None:
             return 0
         sweeps, order = self.sweeps_per_sample(), random.Random(seed)
+        if before is not None:
+            sweeps = 1
         samples: dict[int, list[float]] = {distance: [] for distance in DISTANCES}
         for _ in range(rounds):
             for distance in order.sample(DISTANCES, len(DISTANCES)):
+                if before is not None:
+                    before()
                 samples[distance].append(self.gb_per_s(distance, sweeps))
         return max(DISTANCES, key=lambda distance: statistics.median(samples[distance]))
 

@@ -81,6 +81,8 @@ class Thinning:
     """What these samples may take up to the first look; an arm that would take longer is timed rarely."""
     rarely: int = RARELY
     """How rarely: see :func:`rounds_between_slowest`."""
+    compiling: Sequence[str] = ()
+    """Those among them whose first call may compile: how long it took says nothing about the next."""
 
 
 def rounds_between(family: int) -> int:
@@ -120,26 +122,34 @@ def interleave(
     before: Arm | None = None,
     wait: Wait = nothing_to_wait_for,
     thin: Thinning | None = None,
+    in_cache: bool = False,
 ) -> Samples:
     """Samples of all arms until ``enough`` says so.
 
     ``before`` runs ahead of every sample, outside the clock (a cache flush); a sample is then a single call.
-    Without it a sample repeats short calls until it lasts ``sample_seconds``.
+    Without it a sample repeats short calls until it lasts ``sample_seconds``. ``in_cache`` calls an arm once, untimed,
+    right before it is timed: what it needs is then in the cache, whatever the arm before it left there.
     """
     order = random.Random(seed)
-    warm_up = {name: [seconds_of(arm, 1, wait)] for name, arm in arms.items()}
+
+    def timed(name: str, calls: int = 1) -> float:
+        if before is not None:
+            before()
+        if in_cache:
+            arms[name]()
+        return seconds_of(arms[name], calls, wait)
+
+    warm_up = {name: [timed(name)] for name in arms}
     for name, taken in warm_up.items():
-        if taken[0] < LONG or thin is None or name not in thin.names:
-            taken.append(seconds_of(arms[name], 1, wait))
-    every = _every(arms, warm_up, thin, wait) if thin else {}
+        if taken[0] < LONG or thin is None or name not in thin.names or name in thin.compiling:
+            taken.append(timed(name))
+    every = _every(warm_up, thin, timed) if thin else {}
     calls = {name: 1 if before else calls_for(min(single), sample_seconds) for name, single in warm_up.items()}
     seconds: dict[str, list[float]] = {name: [] for name in arms}
 
     def one_round(into: dict[str, list[float]], names: Sequence[str]) -> None:
         for name in order.sample(list(names), len(names)):
-            if before is not None:
-                before()
-            into[name].append(seconds_of(arms[name], calls[name], wait))
+            into[name].append(timed(name, calls[name]))
 
     with no_garbage_collection():
         close = [name for name in arms if name not in every]
@@ -155,17 +165,15 @@ def interleave(
     return Samples(seconds, warm_up, calls, stopped or "", every)
 
 
-def _every(arms: Mapping[str, Arm], warm_up: dict[str, list[float]], thin: Thinning, wait: Wait) -> dict[str, int]:
+def _every(warm_up: dict[str, list[float]], thin: Thinning, timed: Callable[[str], float]) -> dict[str, int]:
     samples = math.ceil(LOOKS[0] / thin.every)
     return {
         name: thin.every if samples * min(warm_up[name]) <= thin.seconds else thin.rarely
-        for name in _far_behind(arms, warm_up, thin.names, wait)
+        for name in _far_behind(warm_up, thin.names, timed)
     }
 
 
-def _far_behind(
-    arms: Mapping[str, Arm], warm_up: dict[str, list[float]], names: Sequence[str], wait: Wait
-) -> list[str]:
+def _far_behind(warm_up: dict[str, list[float]], names: Sequence[str], timed: Callable[[str], float]) -> list[str]:
     """By their best calls: a machine that stops for a moment makes any single call of a quick arm a slow one."""
     while True:
         fastest = min((min(warm_up[name]) for name in names), default=0.0)
@@ -174,7 +182,7 @@ def _far_behind(
         if not again:
             return far
         for name in again:
-            warm_up[name].append(seconds_of(arms[name], 1, wait))
+            warm_up[name].append(timed(name))
 
 
 def side_by_side(first: Sequence[float], second: Sequence[float]) -> bool:

@@ -116,17 +116,20 @@ def _time(
     limits: Limits,
     family: int,
 ) -> None:
+    cache = machine.last_level_cache()
+    flush = CacheFlush(cache) if cell.flush else None
     sweep = probe_of(cell)
-    ahead = sweep.best_distance(seed=limits.seed)
+    ahead = sweep.best_distance(seed=limits.seed, before=flush)
     names = list(optimizers)
     samples = interleave(
         {**{name: optimizer.step for name, optimizer in optimizers.items()}, PROBE: lambda: sweep.run(ahead)},
         _telling(cell, _rule(cell, names, limits.seconds, family), limits.told),
         seed=limits.seed,
         sample_seconds=0.0 if cell.steps else limits.sample_seconds,
-        before=CacheFlush(machine.last_level_cache()) if cell.flush else None,
+        before=flush,
         wait=wait_for("cpu"),
-        thin=None if cell.steps else _thinning(names, limits.seconds, family),
+        thin=None if cell.steps else _thinning(cell, names, limits.seconds, family),
+        in_cache=not cell.flush and cell.working_set() <= cache,
     )
     arms[PROBE] = ArmRecord(PROBE)
     for name, seconds in samples.seconds.items():
@@ -146,8 +149,9 @@ def _time(
     }
 
 
-def _thinning(names: Sequence[str], seconds: float, family: int) -> Thinning:
-    return Thinning(names, rounds_between(family), seconds, rounds_between_slowest(family))
+def _thinning(cell: Cell, names: Sequence[str], seconds: float, family: int) -> Thinning:
+    compiling = [arm.label for arm in cell.arms if named(arm.implementation).compiles]
+    return Thinning(names, rounds_between(family), seconds, rounds_between_slowest(family), compiling)
 
 
 def _rule(cell: Cell, able: Sequence[str], seconds: float, family: int) -> Rule:
