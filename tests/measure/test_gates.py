@@ -48,6 +48,14 @@ def test_noise_alone_does_not_count_as_falling() -> None:
     assert falls_with_size([(1, [1.0, 0.4, 1.1]), (2, [0.6, 0.7, 0.65])]) == []
 
 
+def test_few_samples_that_lie_apart_count_in_any_table() -> None:
+    """Six samples each are what two arms far behind get, and no test of ranks among 300 comparisons can speak then."""
+    slow, fast = noisy(1.0, 6), noisy(0.5, 6, seed=1)
+    assert [at for at, _ in falls_with_size([(1, slow), (2, fast)], family=300)] == [1]
+    assert falls_with_size([(1, slow), (2, [*fast[:5], 2.0])], family=300) == []
+    assert falls_with_size([(1, slow), (2, noisy(0.85, 6, seed=1))], family=300) == []
+
+
 def test_published_grid_has_columns_that_fall() -> None:
     compiled = [(float(size), [ADAM_GRID[32, size]["compiled"]] * 18) for size in (262144, 1048576)]
     assert falls_with_size(compiled)

@@ -20,6 +20,9 @@ ABOVE_LIMIT = 1.05
 FALLS = 0.80
 """A larger size that takes less than this of the time of a smaller one. Cells are minutes apart, and in minutes a
 shared machine becomes a tenth faster or slower by itself."""
+FEW = 5
+"""Samples that settle it where all of them are below all of the smaller work: no test over a whole table can reach its
+level with the few that an arm far behind gets."""
 FLAT = 0.1
 """An axis whose time grows by no more than its work to this power changes nothing: 1.15 times for 4 times the work,
 1.7 for 256 times. What is ignored still differs by as much as the machine does from one minute to the next."""
@@ -48,7 +51,8 @@ def falls_with_size(
     for at in range(1, len(times)):
         (less, before), (more, after) = times[at - 1], times[at]
         ratio = statistics.median(after) / statistics.median(before)
-        if ratio < FALLS and rank_sum_p(before, after) * family <= ALPHA:
+        apart = min(len(before), len(after)) >= FEW and max(after) < min(before)
+        if ratio < FALLS and (apart or rank_sum_p(before, after) * family <= ALPHA):
             found.append((at, f"takes {ratio:.2f}× the time of {less:,.0f} {unit}, with {more:,.0f}"))
     return found
 
