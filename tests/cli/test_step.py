@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from fallline.cli.step_progress import Progress, seconds_left
+from fallline.measure import machine
 from fallline.step import adan_tables, claims, memory, memory_table, presets
 from fallline.step.gpt2 import Gpt2
 from fallline.step.plan import arms_of, grid
@@ -77,6 +78,24 @@ def test_column_that_is_called_fused_is_fused(fallline: Command, out: str, monke
     assert ended.code == 0, ended.err
     assert "fused: no native kernels: switched off by FALLLINE_NATIVE=0" in ended.out
     assert "foreach alone was timed" in ended.out.splitlines()[-1]
+
+
+@pytest.mark.parametrize("full", ["memory", "machine"])
+def test_samples_are_kept_until_they_can_be_measured_again(
+    fallline: Command, out: str, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    command = ("step", *QUICK, "--impl", "eager,fused", "--out", out)
+    before = fallline(*command).out
+    with monkeypatch.context() as changed:
+        if full == "memory":
+            changed.setattr(machine, "available_memory", lambda: 1)
+        else:
+            changed.setattr(machine, "cpu_model", lambda: "another one")
+        ended = fallline(*command, "--fresh")
+    assert ended.code == 2 and ("GB are available" if full == "memory" else "another one") in ended.err
+    assert fallline(*command, "--show").out == before
+    again = fallline(*command, "--fresh")
+    assert again.code == 0 and "[2/2]" in again.err and again.out != before
 
 
 def test_model_from_a_users_file(fallline: Command, out: str, tmp_path: Path) -> None:
@@ -280,6 +299,30 @@ def test_a_memory_measurement_that_dies_is_a_note(
     ended = fallline(*command, "--memory-seconds", "0.5")
     assert ended.code == 0, ended.err
     assert "gpt2-2x1x16 with Adam could not be measured: the process ended with -9" in ended.out
+
+
+def test_memory_that_could_not_be_measured_is_tried_again(
+    fallline: Command, out: str, tiny_gpt2: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: object) -> None:
+        raise memory.Failed("the process ended with -9")
+
+    command = ("step", "--preset", "adan-gpt2", "--out", out, "--threads", "1", "--steps", "3")
+    with monkeypatch.context() as changed:
+        changed.setattr(memory_table, "measured", dies)
+        assert "could not be measured" in fallline(*command, "--memory-seconds", "60").out
+    monkeypatch.setattr(memory_table, "measured", lambda *_: memory.Peaks(1, 2, 3, 4))
+    ended = fallline(*command, "--memory-seconds", "60")
+    assert "could not be measured" not in ended.out and "memory was measured in 8 cases" in ended.out
+
+
+def test_fresh_takes_memory_again(fallline: Command, out: str, tiny_gpt2: None) -> None:
+    command = ("step", "--preset", "adan-gpt2", "--out", out, "--threads", "1", "--steps", "3", "--memory-seconds", "0")
+    found = json.loads(fallline(*command, "--json").out)["memory"]
+    with sqlite3.connect(out) as database:
+        database.execute("update memory set facts = ?", (json.dumps(dict.fromkeys(next(iter(found.values())), 1)),))
+    assert json.loads(fallline(*command, "--json").out)["memory"] != found
+    assert json.loads(fallline(*command, "--json", "--fresh").out)["memory"] == found
 
 
 def test_progress_bar_shows_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:

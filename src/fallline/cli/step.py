@@ -115,9 +115,7 @@ def _measure(plan: Plan, results: Results, limits: Limits, fresh: bool, quiet: b
     from fallline.step.plan import DoesNotFit, check_memory
     from fallline.step.run import measure_all
 
-    if fresh:
-        results.forget(plan.cells)
-    done = results.done(plan.cells)
+    done: set[str] = set() if fresh else results.done(plan.cells)
     left = [cell for cell in plan.cells if cell.key not in done]
     if plan.name != "adan-gpt2":
         try:
@@ -126,6 +124,10 @@ def _measure(plan: Plan, results: Results, limits: Limits, fresh: bool, quiet: b
             raise BadInput(str(error)) from error
     if left or plan.name == "adan-gpt2":
         results.begin({"arguments": sys.argv[1:]})
+    if fresh:  # only now that nothing refuses to measure again
+        results.forget(plan.cells)
+        if plan.name == "adan-gpt2":
+            results.forget_memory()
     if done and not quiet:
         there = f"{len(done)} of {len(plan.cells)} cells are in {results.store.path}"
         typer.echo(f"{there}; --fresh measures them again", err=True)

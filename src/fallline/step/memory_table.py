@@ -39,7 +39,8 @@ def measure_memory(results: Results, seconds: float, seed: int, tell: Callable[[
     for config in sorted(CONFIGURATIONS, key=lambda one: (one.parameters, one.heads)):
         for label, (optimizer, implementation) in OPTIMIZERS.items():
             key = f"measured {config.name} {label}"
-            if key in known or not _fits(results, config, label):
+            # One that failed is tried again: memory that others held then may be free now.
+            if (key in known and "failed" not in known[key]) or not _fits(results, config, label):
                 continue
             # The next one takes at least as long as the last.
             if time.perf_counter() + took > end:

@@ -184,6 +184,10 @@ class Results:
                 (key, self.run, _now(), json.dumps(facts)),
             )
 
+    def forget_memory(self) -> None:
+        with self.store.transaction() as database:
+            database.execute("delete from memory")
+
     def memory(self) -> dict[str, dict[str, Any]]:
         return {row["key"]: json.loads(row["facts"]) for row in self.store.rows("select key, facts from memory")}
 
