@@ -98,6 +98,11 @@ def test_samples_are_kept_until_they_can_be_measured_again(
     assert again.code == 0 and "[2/2]" in again.err and again.out != before
 
 
+def test_lists_are_values_of_options_too(fallline: Command, out: str) -> None:
+    ended = fallline("step", *QUICK, "--impl", "eager,foreach", "--option", "betas=[0.9,0.99]", "--out", out)
+    assert ended.code == 0 and "betas=(0.9, 0.99)" in ended.out
+
+
 def test_model_from_a_users_file(fallline: Command, out: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(
@@ -144,6 +149,8 @@ def test_model_from_a_users_file(fallline: Command, out: str, tmp_path: Path) ->
         (("--option", "lr=-1"), "--option: lr must be >= 0, got -1"),
         (("--option", "betas=(0.9,)"), "--option: betas must be 2 numbers"),
         (("--option", "amsgrad=maybe"), "--option: amsgrad must be False or True"),
+        (("--option", "betas={0.9,0.99}"), "--option: betas must be 2 numbers"),
+        (("--option", f"lr={'-' * 100_000}1"), "--option lr: the value is nested too deeply"),
         (("--threads", "99999"), "--threads 99999: must be at most 4,096"),
         (("--seed", "99999999999999999999"), "Invalid value for '--seed'"),
         (("--memory-seconds", "nan"), "Invalid value for '--memory-seconds'"),

@@ -61,20 +61,33 @@ def test_model_from_a_file(tmp_path: Path) -> None:
         "def shapes():\n    return [(5, 4), (4,)]\n"
         "def broken():\n    raise KeyError('no weights')\n"
         "def wrong():\n    return 42\n"
+        "def late():\n    yield (5, 4)\n    raise KeyError('no weights')\n"
+        "def endless():\n    while True:\n        yield (5, 4)\n"
     )
     assert model_shapes(str(path)) == ((2, 3), (2,))
     assert model_shapes(f"{path}:shapes") == ((5, 4), (4,))
-    with pytest.raises(BadModel, match="raised KeyError") as caught:
-        model_shapes(f"{path}:broken")
-    assert "Traceback" in str(caught.value) and "no weights" in str(caught.value)
-    for name, said in (("wrong", "must return"), ("absent", "no function absent")):
+    for name in ("broken", "late"):
+        with pytest.raises(BadModel, match="raised KeyError") as caught:
+            model_shapes(f"{path}:{name}")
+        assert "Traceback" in str(caught.value) and "no weights" in str(caught.value)
+    for name, said in (
+        ("wrong", "must return"),
+        ("absent", "no function absent"),
+        ("endless", r"mine\.py:endless: has more than 100,000 tensors"),
+    ):
         with pytest.raises(BadModel, match=said):
             model_shapes(f"{path}:{name}")
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("bert", "not known; there are gpt2-small"), ("gpt2-3x2x10", "multiple of heads"), ("no.py:f", "no such file")],
+    [
+        ("bert", "not known; there are gpt2-small"),
+        ("gpt2-3x2x10", "multiple of heads"),
+        ("gpt2-1x99999999x8", "layers must be at most 6,250"),
+        (f"gpt2-1x1x{'9' * 5000}", "at most 9 digits"),
+        ("no.py:f", "no such file"),
+    ],
 )
 def test_unknown_models_are_explained(name: str, said: str) -> None:
     with pytest.raises(BadModel, match=said):

@@ -130,6 +130,7 @@ def test_published_table_beside_ours(tmp_path: Path) -> None:
         ("hello", "no table"),
         ("a,b,c\n1,2,x\n", "row 2 of the table is not all numbers"),
         ("a,b,c\n1,2,-3\n", "not > 0"),
+        (f"a,b,c\n1,2,{'9' * 200_000}\n", "cannot be read .*field larger than"),
     ],
 )
 def test_unreadable_tables_are_explained(tmp_path: Path, text: str, said: str) -> None:

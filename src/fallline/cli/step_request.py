@@ -23,8 +23,6 @@ FIXED = {
 DTYPES = ("float32", "bfloat16", "float16")
 MOST_THREADS = 4096
 """What the probe takes."""
-MOST_TENSORS = 100_000
-"""More than any model has; a list of them takes memory itself."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +94,7 @@ def _given(option: str, arguments: Sequence[str]) -> bool:
 
 def _own(request: Request, conditions: Conditions) -> Plan:
     from fallline.step.plan import Cell, Plan, expand, grid
-    from fallline.step.shapes import BadModel, model_shapes
+    from fallline.step.shapes import MOST_TENSORS, BadModel, model_shapes
 
     arms = _arms(request)
     title = _title(request)
@@ -163,12 +161,21 @@ def _options(request: Request) -> dict[str, Any]:
         if not equals:
             raise BadInput(f"--option {text}: must be NAME=VALUE")
         try:
-            found[name] = ast.literal_eval(value)
+            found[name] = _hashable(ast.literal_eval(value))
+        except (RecursionError, MemoryError):
+            raise BadInput(f"--option {name}: the value is nested too deeply") from None
         except (ValueError, SyntaxError):
             found[name] = value
     if request.amsgrad:
         found["amsgrad"] = True
     return found
+
+
+def _hashable(value: Any) -> Any:
+    """Lists as the tuples they stand for: what an arm is made of is a key in several places."""
+    if isinstance(value, (dict, set)):
+        raise ValueError("no option takes one")
+    return tuple(map(_hashable, value)) if isinstance(value, (list, tuple)) else value
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:

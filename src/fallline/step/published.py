@@ -136,9 +136,9 @@ def read_grid(path: Path) -> Grid:
     """A Markdown or CSV table: tensors, size, then a column of ms per implementation."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        rows = _markdown_rows(text) if "|" in text else [row for row in csv.reader(text.splitlines()) if row]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise BadTable(f"--against {path}: cannot be read ({error})") from error
-    rows = _markdown_rows(text) if "|" in text else [row for row in csv.reader(text.splitlines()) if row]
     if len(rows) < 2 or len(rows[0]) < 3:
         raise BadTable(f"--against {path}: no table of tensors, size and one column per implementation in it")
     heading = [_plain(name) for name in rows[0][2:]]

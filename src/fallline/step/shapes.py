@@ -14,6 +14,10 @@ from pathlib import Path
 from typing import Any
 
 Shapes = tuple[tuple[int, ...], ...]
+MOST_TENSORS = 100_000
+"""More than any model has; a list of them takes memory itself."""
+MOST_DIGITS = 9
+"""Of a number in a model's name."""
 
 
 class BadModel(Exception):
@@ -38,9 +42,14 @@ def _from_name(name: str) -> Shapes:
         return tuple(PUBLISHED[name].shapes())
     parts = re.fullmatch(r"gpt2-(\d+)x(\d+)x(\d+)", name)
     if parts:
+        if max(map(len, parts.groups())) > MOST_DIGITS:
+            raise BadModel(f"--model {name}: heads, layers and width must have at most {MOST_DIGITS} digits")
         heads, layers, width = map(int, parts.groups())
         if min(heads, layers, width) < 1 or width % heads:
             raise BadModel(f"--model {name}: heads, layers and width must be ≥ 1, and width a multiple of heads")
+        most = MOST_TENSORS // len(Gpt2(1, 1, 1).shapes())
+        if layers > most:
+            raise BadModel(f"--model {name}: layers must be at most {most:,}")
         return tuple(Gpt2(heads, layers, width).shapes())
     known = ", ".join([*PUBLISHED, "gpt2-HEADSxLAYERSxWIDTH", *(f"{package}:NAME" for package in PACKAGES)])
     raise BadModel(f"--model {name}: not known; there are {known} and FILE.py:FUNCTION")
@@ -95,19 +104,23 @@ def _from_file(path: Path, function: str) -> Shapes:
     try:
         with _as_if_run(path):
             made = _made(runpy.run_path(str(path)), function, where)
+            found = _shapes_at(where, made)  # what a generator does it does only now
     except BadModel:
         raise
     except (Exception, SystemExit) as error:
         raise BadModel(f"{where}: raised {type(error).__name__}\n{_users_traceback(error, path)}") from error
-    try:
-        found = shapes_of(made)
-    except BadModel as error:
-        raise BadModel(f"{where}: {error}") from error
     if not any(map(math.prod, found)):
         kind = made.__name__ if isinstance(made, type) else type(made).__name__
         nothing = " without parameters that train" if hasattr(made, "parameters") else ""
         raise BadModel(f"{where}: must return a module, or parameters, or shapes; got {kind}{nothing}")
     return found
+
+
+def _shapes_at(where: str, made: Any) -> Shapes:
+    try:
+        return shapes_of(made)
+    except BadModel as error:
+        raise BadModel(f"{where}: {error}") from error
 
 
 @contextlib.contextmanager
@@ -161,6 +174,8 @@ def shapes_of(made: Any) -> Shapes:
         if its is None:
             return ()
         found += its
+        if len(found) > MOST_TENSORS:
+            raise BadModel(f"has more than {MOST_TENSORS:,} tensors; name fewer")
     return tuple(found)
 
 
