@@ -98,6 +98,25 @@ def test_samples_are_kept_until_they_can_be_measured_again(
     assert again.code == 0 and "[2/2]" in again.err and again.out != before
 
 
+def test_full_disk_is_told_in_one_line(out: str, tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full")
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "map.svg"
+    picture.symlink_to("/dev/full")
+    command = [sys.executable, "-m", "fallline", "step", *QUICK, "--impl", "eager,fused", "--out", out, "--quiet"]
+    for more, said in (
+        ((), "the output could not be written"),
+        (("--json",), "the output"),
+        (("--figure", str(picture)), "--figure"),
+    ):
+        with open("/dev/full", "w") as full:
+            ended = subprocess.run([*command, *more], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        (line,) = ended.stderr.splitlines()
+        assert ended.returncode == 2 and line.startswith(f"fallline: {said}")
+        assert "No space left on device" in line and f"the samples are in {out}" in line
+
+
 def test_lists_are_values_of_options_too(fallline: Command, out: str) -> None:
     ended = fallline("step", *QUICK, "--impl", "eager,foreach", "--option", "betas=[0.9,0.99]", "--out", out)
     assert ended.code == 0 and "betas=(0.9, 0.99)" in ended.out

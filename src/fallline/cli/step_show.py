@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -224,10 +226,23 @@ class Report:
 
 def present(plan: Plan, results: Results, chosen: Format) -> None:
     report = Report(plan, results, chosen)
+    there = f"the samples are in {report.path}: make room and give the same command again"
     if chosen.figure is not None:
         from fallline.step import heatmap
 
-        heatmap.save(report.tables, chosen.figure, report.data)
+        try:
+            heatmap.save(report.tables, chosen.figure, report.data)
+        except OSError as error:
+            raise BadInput(f"--figure {chosen.figure}: {error.strerror or error}; {there}") from error
+    try:
+        _print(report, chosen)
+    except OSError as error:
+        # What did not go out would be tried again at the end of the process, with a traceback.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise BadInput(f"the output could not be written ({error.strerror or error}); {there}") from error
+
+
+def _print(report: Report, chosen: Format) -> None:
     if chosen.kind == "csv":
         from fallline.step.tables import as_csv
 
