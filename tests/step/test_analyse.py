@@ -18,6 +18,7 @@ from fallline.step.words import (
     good_and_poor,
     recommendations,
     region,
+    regions,
     told_apart,
     who_wins,
 )
@@ -68,6 +69,12 @@ def test_regions_in_words() -> None:
     poor = [row for row in table.rows if row.winner == "fused"]
     assert region(poor) == "4 tensors of 16384; 1, 2, 4 tensors of 65536"
     assert region([]) == "nowhere"
+    assert regions(table) == [
+        f"{table.title}: compiled wins 1, 2 tensors of 16384.",
+        f"{table.title}: fused wins 4 tensors of 16384; 1, 2, 4 tensors of 65536.",
+    ]
+    (alone,) = analyse(plan, records(plan, slower_than_the_probe(CLEAR)))
+    assert regions(alone) == []
 
 
 def test_recommendation_names_the_size_and_the_price() -> None:
@@ -83,6 +90,16 @@ def test_recommendation_names_the_size_and_the_price() -> None:
     assert found[0].startswith("For up to 1 M parameters take fused: fastest or tied in 1 of 2 cells, at worst 1.3")
     assert "ms on 1 × 65536" in found[0]
     assert found[1] == "For 1 to 10 M parameters take fused: fastest or tied in 2 of 2 cells."
+
+
+def test_recommendation_names_all_that_tie_everywhere() -> None:
+    """Which of them is ahead in a cell is noise, and would be another one for the next size."""
+    plan = plan_of([1, 4], [65536, 1048576])
+    found = recommendations(analyse(plan, records(plan, slower_than_the_probe({**CLEAR, "compiled": 1.101}))))
+    assert found == [
+        "For up to 1 M parameters take compiled or fused: fastest or tied in 2 of 2 cells.",
+        "For 1 to 10 M parameters take compiled or fused: fastest or tied in 2 of 2 cells.",
+    ]
 
 
 def test_too_fast_to_be_true_is_set_aside() -> None:

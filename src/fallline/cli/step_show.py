@@ -92,7 +92,7 @@ class Report:
         parts = [part for table in self.tables for part in table.parts().values()]
         self.wins = [(part.title, words.who_wins(part)) for part in parts if part.decided]
         self.told_apart = [line for part in parts for line in words.told_apart(part)]
-        self.regions = self._regions()
+        self.regions = [*self._regions(), *(line for part in parts for line in words.regions(part))]
         self.claims = self._claims()
         self.shown, percentages = self._shown()
         self.notes = [*self._notes(), *percentages]

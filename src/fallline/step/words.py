@@ -83,6 +83,14 @@ def good_and_poor(table: TableResult, name: str) -> list[str]:
     return [f"{name} is fastest or tied: {region(good)}.", f"{name} is the slowest: {region(poor)}."]
 
 
+def regions(table: TableResult) -> list[str]:
+    """Where each of several winners wins; nothing where one wins all that is won."""
+    won = {name: rows for name, rows in wins(table).items() if rows}
+    if len(won) < 2:
+        return []
+    return [f"{table.title}: {name} wins {region(rows)}." for name, rows in won.items()]
+
+
 def told_apart(table: TableResult) -> list[str]:
     """Ties in full, with what would settle them; of a single row all that can be said."""
     found = []
@@ -99,7 +107,8 @@ def told_apart(table: TableResult) -> list[str]:
 
 
 def recommendations(tables: Sequence[TableResult]) -> list[str]:
-    """One sentence per model size and optimizer: the implementation whose worst cell is nearest to the fastest's."""
+    """One sentence per model size and optimizer: all implementations that are fastest or tied in every cell, or the one
+    whose worst cell is nearest to the fastest's."""
     parts: dict[str, list[TableResult]] = {}
     for table in tables:
         for optimizer, part in table.parts().items():
@@ -117,13 +126,16 @@ def _recommend(words: str, rows: Sequence[CellResult]) -> str:
     names = [name for name in rows[0].arms if all(name in row.arms and row.arms[name].counts for row in rows)]
     if not names:
         return f"For {words}: no implementation was measured in all of {len(rows)} cells."
+    first = {name: sum(name in (row.fastest, *row.tied) for row in rows) for name in names}
+    always = [name for name, count in first.items() if count == len(rows)]
+    if always:  # which of them is ahead by a hair is noise
+        return f"For {words} take {' or '.join(always)}: fastest or tied in {len(rows)} of {len(rows)} cells."
     worst = {name: max(rows, key=lambda row: _behind(row, name)) for name in names}
     best = min(names, key=lambda name: _behind(worst[name], name))
-    first = sum(row.fastest == best or best in row.tied for row in rows)
-    text = f"For {words} take {best}: fastest or tied in {first} of {len(rows)} cells"
+    text = f"For {words} take {best}: fastest or tied in {first[best]} of {len(rows)} cells"
     row = worst[best]
     behind = _behind(row, best)
-    if first == len(rows) or row.fastest is None or row.fastest == best:
+    if row.fastest is None or row.fastest == best:
         return text + "."
     mine, other = row.arms[best].seconds, row.arms[row.fastest].seconds
     assert mine is not None and other is not None
