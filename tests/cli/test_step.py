@@ -190,6 +190,7 @@ def test_model_from_a_users_file(fallline: Command, out: str, tmp_path: Path) ->
         (("--figure", "map.png", "--model", "gpt2-small"), "there is no grid to draw"),
         (("--tensors", "100000", "--sizes", "100000000"), "GB are available"),
         (("--json", "--csv"), "exclude each other"),
+        (("--against", "adam-grid", "--csv"), "--against: has no place among the lines of --csv"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(fallline: Command, out: str, arguments: tuple[str, ...], said: str) -> None:
@@ -279,6 +280,11 @@ def test_another_table_beside_ours(fallline: Command, out: str, tmp_path: Path) 
     theirs.write_text("tensors,size,eager,fused\n1,100,0.5,0.6\n8,100,0.5,0.4\n")
     ended = fallline("step", *QUICK, "--impl", "eager,fused", "--out", out, "--against", str(theirs))
     assert re.search(r"winners, published and here: the same in [01] of 1 cells", ended.out)
+    found = fallline(
+        "step", *QUICK, "--impl", "eager,fused", "--out", out, "--against", str(theirs), "--json", "--show"
+    )
+    (beside,) = json.loads(found.out)["against"]
+    assert beside["title"] in ended.out and beside["rows"][0][:3] == ["1", "100", "eager"]
 
 
 @pytest.fixture
@@ -401,12 +407,17 @@ def test_other_machines_results_are_not_mixed_in(fallline: Command, out: str) ->
         database.execute("update run set machine = ?", (json.dumps({**json.loads(found), "cores": 100}),))
     ended = fallline("step", *QUICK, "--impl", "eager,fused-loop", "--out", out)
     assert ended.code == 2 and "with cores 100" in ended.err
+    with sqlite3.connect(out) as database:  # what is installed beside is recorded, and no reason to begin anew
+        changed = {**json.loads(found), "packages": {"torchao": "0.0"}}
+        database.execute("update run set machine = ?", (json.dumps(changed),))
+    assert fallline("step", *QUICK, "--impl", "eager,fused-loop", "--out", out).code == 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--optimizer", "qhm", "--option", "nu=1"), "plain momentum"),
+        (("--optimizer", "QHM", "--option", "nu=0"), "plain SGD"),
         (("--optimizer", "sophiag"), "without update_hessian()"),
         (("--threads", "200"), "200 threads on"),
     ],

@@ -1,7 +1,8 @@
-"""What a process may still take is bounded by its containers."""
+"""What a process may still take is bounded by its containers; a result names the packages it was taken with."""
 
 from __future__ import annotations
 
+import importlib.metadata
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,17 @@ def test_no_groups_no_bounds(tmp_path: Path) -> None:
     assert machine._left_in_groups(tmp_path / "cgroup", tmp_path / "none") == []
     written(tmp_path / "own", "0::/gone\nnonsense")
     assert machine._left_in_groups(tmp_path / "cgroup", tmp_path / "own") == []
+
+
+def test_versions_of_installed_peers_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        if name == "torchao":
+            return "0.14.0"
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    found = machine.describe()
+    assert found["packages"] == {"torchao": "0.14.0"} and "torchao" not in found["versions"]
 
 
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="read from /proc")

@@ -43,7 +43,7 @@ from fallline.step.plan import (
     grid,
 )
 from fallline.step.presets import CONFIGURATIONS, adam_grid, adan_gpt2
-from fallline.step.results import Results
+from fallline.step.results import Results, data_id
 from fallline.step.run import Limits, _thinning, measure, measure_all
 from fallline.step.temporaries import allocated_by_step, step_temporaries
 
@@ -311,6 +311,10 @@ def test_temporaries_of_rules_that_read_sums_between_passes(optimizer: str) -> N
         made.step()
         # A norm is one operation on the CPU; without memory it is taken apart, into a temporary more.
         assert 0.98 <= counted / allocated_by_step(made, params) < 1.5
+
+
+def test_data_are_named_after_memory_too() -> None:
+    assert data_id([]) == data_id([], {}) != data_id([], {"a": {"true": 1}}) != data_id([], {"a": {"true": 2}})
 
 
 def test_key_names_what_is_measured_and_nothing_else() -> None:

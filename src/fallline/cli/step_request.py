@@ -209,12 +209,14 @@ def _crowded(conditions: Conditions) -> list[str]:
 
 def _degenerate(request: Request) -> list[str]:
     """Settings under which an optimizer is another one in disguise."""
-    options = _options(request)
+    from fallline.optim.registry import find
+
+    name, options = find(request.optimizer).name, _options(request)
     found = []
-    if request.optimizer == "qhm" and options.get("nu") in (1, 1.0):
+    if name == "qhm" and options.get("nu") in (1, 1.0):
         found.append("qhm with nu=1 is plain momentum with an averaged buffer: its step time says nothing about QHM")
-    if request.optimizer == "qhm" and options.get("nu") in (0, 0.0):
+    if name == "qhm" and options.get("nu") in (0, 0.0):
         found.append("qhm with nu=0 is plain SGD")
-    if request.optimizer == "sophiag":
+    if name == "sophiag":
         found.append("sophiag's steps are timed without update_hessian(): so used, it is momentum by sign")
     return found

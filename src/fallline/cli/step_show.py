@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from fallline.step.published import Grid
     from fallline.step.results import Results
 
-BUILT_IN = ("adam-grid", "adan-gpt2")
-
 
 @dataclasses.dataclass(frozen=True)
 class Format:
@@ -35,6 +33,8 @@ class Format:
         """Refuses what could not be shown at the end, before anything is measured."""
         if self.figure is not None:
             self._check_figure(plan)
+        if self.against is not None and self.kind == "csv":
+            raise BadInput("--against: has no place among the lines of --csv; use --json or --md")
         if self.against == "adan-gpt2" and plan.name != "adan-gpt2":
             raise BadInput("--against adan-gpt2: compares with --preset adan-gpt2 only; name that preset")
         grid = self.grid()
@@ -83,9 +83,9 @@ class Report:
             raise BadInput(f"{results.store.path}: holds nothing of what this command measures; leave --show out")
         self.plan, self.chosen, self.path = plan, chosen, results.store.path
         self.machines = results.machines(records)
-        self.data = data_id(records)
         self.tables = analyse(plan, records)
         self.memory = results.memory() if plan.name == "adan-gpt2" else {}
+        self.data = data_id(records, self.memory)
         compiles = [arm.label for arm in plan.cells[0].arms if named(arm.implementation).compiles]
         self.compiling = words.compile_times(self.tables, compiles)
         self.recommendations = words.recommendations(self.tables)
@@ -94,6 +94,7 @@ class Report:
         self.told_apart = [line for part in parts for line in words.told_apart(part)]
         self.regions = [*self._regions(), *(line for part in parts for line in words.regions(part))]
         self.claims = self._claims()
+        self.against = self._against()
         self.shown, percentages = self._shown()
         self.notes = [*self._notes(), *percentages]
 
@@ -167,6 +168,7 @@ class Report:
             "regions": self.regions,
             "claims": self.claims,
             "memory": self.memory,
+            "against": [{"title": one.title, "header": one.header, "rows": one.rows} for one in self.against],
             "notes": self.notes,
             "verdict": self.sentence(),
         }
@@ -204,13 +206,13 @@ class Report:
         exact = self.chosen.kind == "md"
         if self.plan.name != "adan-gpt2":
             pairs = [(tables.times(table, exact), tables.speeds(table)) for table in self.tables]
-            return [*(one for pair in pairs for one in pair), *self._against()], []
+            return [*(one for pair in pairs for one in pair), *self.against], []
         timed = [adan_tables.time_table(table) for table in self.tables]
         found = [table for table, _ in timed]
         found.append(adan_tables.memory_table(self.memory))
         found += [adan_tables.starts_table(table, self.memory) for table in self.tables]
         found += [tables.speeds(table) for table in self.tables]
-        return [*found, *self._against()], [text for _, wrong in timed for text in wrong]
+        return [*found, *self.against], [text for _, wrong in timed for text in wrong]
 
     def _against(self) -> list[Any]:
         if self.chosen.against is None:

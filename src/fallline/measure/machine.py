@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import platform
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 _CPU = Path("/sys/devices/system/cpu/cpu0")
+PEERS = ("deepspeed", "bitsandbytes", "torchao", "pytorch_optimizer")
+"""Packages that are timed beside our own, where they are installed."""
 
 
 def cpu_model() -> str:
@@ -157,6 +160,17 @@ def instruction_sets() -> dict[str, bool]:
     return {isa: isa == found.isa for isa in ("baseline", "avx2", "avx512") if found.has(isa)}
 
 
+def packages() -> dict[str, str]:
+    """Peer → version, of those that are installed."""
+    found = {}
+    for name in PEERS:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
 def describe() -> dict[str, Any]:
     """Everything a stored result should carry, as plain data."""
     import numpy
@@ -183,4 +197,5 @@ def describe() -> dict[str, Any]:
             "numpy": numpy.__version__,
             "fallline": fallline.__version__,
         },
+        "packages": packages(),
     }

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -192,13 +192,15 @@ class Results:
         return {row["key"]: json.loads(row["facts"]) for row in self.store.rows("select key, facts from memory")}
 
 
-def data_id(records: Sequence[CellRecord]) -> str:
-    """Names the samples that a conclusion was drawn from: other samples, another name."""
+def data_id(records: Sequence[CellRecord], memory: Mapping[str, Mapping[str, Any]] | None = None) -> str:
+    """Names the samples, and the figures of memory, that a conclusion was drawn from: other ones, another name."""
     digest = hashlib.sha256()
     for record in records:
         digest.update(record.cell.key.encode())
         for name in sorted(record.arms):
             digest.update(json.dumps([name, record.arms[name].seconds]).encode())
+    if memory:
+        digest.update(json.dumps(memory, sort_keys=True).encode())
     return digest.hexdigest()[:10]
 
 
