@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,19 @@ def test_claims_about_adan_are_answered_with_numbers() -> None:
     against_loop, against_fused = (a for claim, a in answers.items() if claim.startswith("FusedAdan takes"))
     assert against_loop.holds is True and against_fused.holds is False
     assert "does not hold here; 1" in against_fused.text()
+
+
+def test_memory_of_a_step_stands_beside_its_own_shapes_only() -> None:
+    """A file that is not finished may lack the shapes whose memory is known."""
+    whole = adan_result()
+    known = {f"step {CONFIGURATIONS[0].name} fused multi": {"step_extra": 2**20}}
+    for rows, shapes, held in (
+        (whole.rows, "6 layers × 768", "~1"),
+        (whole.rows[::-1], "6 layers × 768", "~1"),
+        (whole.rows[1:], "12 layers × 768", "–"),
+    ):
+        made = adan_tables.starts_table(dataclasses.replace(whole, rows=rows), known)
+        assert shapes in made.title and made.rows[-1][-1] == held
 
 
 def test_heads_are_noted_as_an_axis_without_work() -> None:

@@ -125,10 +125,12 @@ def starts_table(table: TableResult, memory: Mapping[str, Mapping[str, Any]]) ->
     """Kernel starts of a step, what they cost, and what a step holds beside states: single- against multi-tensor."""
     if not table.rows:
         return Table("kernel starts", ["arm"], [])
-    row = table.rows[0]
+    config = CONFIGURATIONS[0]  # the one whose memory is known; a file that is not finished may not have its times
+    row = next((row for row in table.rows if _shape(row) == (config.layers, config.width)), table.rows[0])
+    known = memory if _shape(row) == (config.layers, config.width) else {}
     rows = []
     for name in table.arms:
-        held = memory.get(f"step {CONFIGURATIONS[0].name} {name}", {}).get("step_extra")
+        held = known.get(f"step {config.name} {name}", {}).get("step_extra")
         launches = row.arms[name].launches
         rows.append(
             [
