@@ -55,6 +55,27 @@ def test_model_without_decay_is_one_group(name, options):
     assert len(opt.param_groups) == 1
 
 
+def test_model_gets_the_groups_of_the_variant():
+    """Whose defaults are others: AlgoPerf's form of Schedule-Free AdamW decays, that of the package does not."""
+    assert len(fallline.create("schedule_free_adamw", Model()).param_groups) == 1
+    opt = fallline.create("schedule_free_adamw", Model(), variant="algoperf")
+    assert [g["weight_decay"] for g in opt.param_groups] == [0.08121616522670176, 0.0]
+    assert "layers.0.bias" in groups_of(opt)[1]
+    assert len(fallline.create("schedule_free_adamw", Model(), variant="algoperf", weight_decay=0).param_groups) == 1
+    opt = fallline.create("nag_gs", Model(), variant="jax", layer_lr_decay=0.5)
+    assert sorted(g["lr"] for g in opt.param_groups) == [0.05 / 16, 0.05 / 8, 0.05 / 4, 0.05 / 2, 0.05]
+    with pytest.raises(ValueError, match=r"layer_lr_decay=0\.5 needs a learning rate to multiply; pass lr too"):
+        fallline.create("adafactor", Model(), variant="hf", layer_lr_decay=0.5)
+
+
+def test_model_gets_no_decay_of_any_name_on_biases_and_norms():
+    opt = fallline.create("mars", Model())
+    assert [g["weight_decay_1d"] for g in opt.param_groups] == [0.1, 0.0]
+    assert "layers.0.bias" in groups_of(opt)[1]
+    opt = fallline.create("mars", Model(), weight_decay=0.3)
+    assert [(g["weight_decay"], g["weight_decay_1d"]) for g in opt.param_groups] == [(0.3, 0.1), (0.0, 0.0)]
+
+
 def test_frozen_parameters_stay_in_their_group():
     model = Model()
     model.layers[0].weight.requires_grad_(False)

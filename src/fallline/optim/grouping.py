@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 from torch import nn
 
 
 def parameter_groups(
-    model: nn.Module, *, decays: bool, lr: float | None = None, layer_lr_decay: float | None = None
+    model: nn.Module, *, decays: Collection[str], lr: float | None = None, layer_lr_decay: float | None = None
 ) -> list[dict[str, Any]]:
     """Groups of named parameters: biases, norms and other tensors of fewer than two axes do not decay.
 
+    ``decays`` are the names of the weight decays that are not 0.
     ``layer_lr_decay`` multiplies the learning rate by that factor for every layer further from the output.
     Shared parameters appear once.  Frozen ones are included: they have no gradient, so they cost nothing, and
     can be thawed later.
@@ -30,12 +32,12 @@ def parameter_groups(
     deepest = max(depths.values())
     groups: dict[tuple[bool, int], dict[str, Any]] = {}
     for name, param in named:
-        plain = decays and (param.ndim < 2 or "bias" in name.rpartition(".")[2] or id(param) in in_norms)
+        plain = bool(decays) and (param.ndim < 2 or "bias" in name.rpartition(".")[2] or id(param) in in_norms)
         depth = depths[name] if layer_lr_decay is not None else deepest
         group = groups.setdefault((plain, depth), {"params": []})
         group["params"].append((name, param))
         if plain:
-            group["weight_decay"] = 0.0
+            group.update(dict.fromkeys(decays, 0.0))
         if layer_lr_decay is not None:
             assert lr is not None
             group["lr"] = lr * layer_lr_decay ** (deepest - depth)

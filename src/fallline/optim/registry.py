@@ -146,9 +146,11 @@ def create(name: str, model_or_params: Any, **options: Any) -> RuleOptimizer:
     made = builtin_class(described.class_name)
     if isinstance(model_or_params, torch.nn.Module):
         layer_lr_decay = options.pop("layer_lr_decay", None)
-        lr = options.get("lr", described.defaults.get("lr"))
-        decays = bool(options.get("weight_decay", described.defaults.get("weight_decay", 0.0)))
-        return made(parameter_groups(model_or_params, decays=decays, lr=lr, layer_lr_decay=layer_lr_decay), **options)
+        settings = described.settings(options)
+        # MARS has a second one, for all that is not a matrix.
+        decays = [name for name in described.rule.hypers if name.startswith("weight_decay") and settings.get(name)]
+        groups = parameter_groups(model_or_params, decays=decays, lr=settings.get("lr"), layer_lr_decay=layer_lr_decay)
+        return made(groups, **options)
     if "layer_lr_decay" in options:
         raise ValueError("layer_lr_decay needs a model: parameters alone do not say which layer they are of")
     return made(model_or_params, **options)

@@ -71,6 +71,12 @@ class Description:
         """Whether parameters hold other weights for evaluation, between the entries ``eval`` and ``train``."""
         return {"train", "eval"} <= set(self.rule.entries)
 
+    def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What users have given, and for the rest the defaults, of the variant if they name one."""
+        variant = given.get("variant", self.defaults.get("variant"))
+        changed = self.variants.get(variant, {}) if isinstance(variant, str) else {}
+        return {**self.defaults, **changed, **given}
+
     def expand(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """What the equations use, from what users pass: ``betas`` → ``beta1, beta2``."""
         expanded: dict[str, Any] = {}
