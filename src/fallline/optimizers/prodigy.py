@@ -50,7 +50,6 @@ import math
 from fallline.optimizers.describe import describe
 from fallline.rules import (
     abs,
-    any_number,
     direction,
     fraction,
     maximum,
@@ -69,6 +68,9 @@ from fallline.rules import (
     weights,
     where,
 )
+from fallline.rules.annotations import Range
+
+growth = Range("> 0", lambda x: x > 0)  # infinity, the default, does not hold d back
 
 
 @rule(betas=("beta1", "beta2"), derive={"heavy": lambda beta1: beta1 > 0})
@@ -77,7 +79,7 @@ def prodigy(
     d: optimizer(init="d0"), d_max: optimizer(init="d0"), d_numerator: optimizer, k: optimizer, *,
     lr: nonnegative, beta1, beta2, beta3: optional(fraction, means=-1.0), eps, weight_decay, decouple: switch,
     use_bias_correction: switch, safeguard_warmup: switch, d0: positive, d_coef: positive,
-    growth_rate: any_number, heavy: static, shared_lr,
+    growth_rate: growth, heavy: static, shared_lr,
 ):  # fmt: skip
     beta3 = where(beta3 < 0, sqrt(beta2), beta3)
     correction = sqrt(1 - beta2 ** (k + 1)) / (1 - beta1 ** (k + 1))
