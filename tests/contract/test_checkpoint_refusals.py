@@ -176,6 +176,35 @@ def test_good_checkpoint_is_what_the_cases_start_from():
         fallline.AdamW(parameters((64, 65), (5,))).load_state_dict(good(state_dtype))
 
 
+GROUP_NUMBERS = [
+    ("Prodigy", "d", None, "group 1 of the checkpoint has no 'd', without which Prodigy cannot go on"),
+    ("Prodigy", "k", "3rd", "group 1 of the checkpoint: k is '3rd'; it should be a finite number"),
+    ("Prodigy", "d_max", torch.ones(2), r"d_max is a tensor of shape \(2,\); it should be a finite number"),
+    ("NAGGS", "gamma_t", None, "has no 'gamma_t'"),
+    ("MARS", "lr_init", None, "has no 'lr_init'"),
+    ("LAMB", "step", None, "has no 'step'"),
+    ("LAMB", "step", -1, "step is -1; it should be >= 0"),
+    ("ScheduleFreeAdamW", "weight_sum", float("nan"), "weight_sum is nan; it should be a finite number"),
+    ("ScheduleFreeAdamW", "train_mode", None, "has no 'train_mode'"),
+    ("ScheduleFreeAdamW", "train_mode", 0, "train_mode is 0; it should be True or False"),
+]
+
+
+@pytest.mark.parametrize(("name", "key", "value", "says"), GROUP_NUMBERS)
+def test_numbers_of_a_group_do_not_begin_anew(name, key, value, says):
+    """They are states: with Prodigy's d back at its start, the steps are a thousandth of what they were."""
+    first, second = parameters((3, 4), (5,))
+    opt = getattr(fallline, name)([{"params": [first]}, {"params": [second]}])
+    run(opt, 2)
+    saved = copy.deepcopy(opt.state_dict())
+    if value is None:
+        del saved["param_groups"][1][key]
+    else:
+        saved["param_groups"][1][key] = value
+    with Unchanged(opt), pytest.raises(ValueError, match=says):
+        opt.load_state_dict(saved)
+
+
 def test_capturable_checkpoint_of_torch_is_loaded_as_an_ordinary_one():
     saved = torch_checkpoint("AdamW")
     saved["param_groups"][0]["capturable"] = True

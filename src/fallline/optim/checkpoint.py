@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from fallline.optim import modes
 from fallline.optim.options import GROUP_OPTIONS, IMPLEMENTATION, REFUSED
 from fallline.optim.planning import all_params
 from fallline.optim.states import MASTER, STEP, WatchedStates, fitted, fitted_master, keys_of
@@ -232,11 +233,31 @@ def _merged_group(
             )
     keep = {"params", *REFUSED, *IMPLEMENTATION}
     new = {name: deepcopy(value) for name, value in theirs.items() if name not in keep}
+    if torch_class is None:
+        new.update(_group_states(optimizer, theirs, where))
     try:
         optimizer._reader.check({**mine, **new})
     except (TypeError, ValueError) as error:
         raise ValueError(f"{where}: {error}") from None
     return new
+
+
+def _group_states(optimizer: RuleOptimizer, theirs: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """What a group keeps beside its options (Prodigy's d): without it, it would begin anew in the middle of a run."""
+    found: dict[str, Any] = {}
+    for name in optimizer._group_states():
+        if name not in theirs:
+            raise ValueError(
+                f"{where} has no {name!r}, without which {type(optimizer).__name__} cannot go on; "
+                "load a whole checkpoint"
+            )
+        if name != modes.FLAG:
+            found[name] = int(_count(theirs[name], where)) if name == STEP else _number(theirs[name], name, where)
+        elif isinstance(theirs[name], bool):
+            found[name] = theirs[name]
+        else:
+            raise ValueError(f"{where}: {name} is {theirs[name]!r}; it should be True or False")
+    return found
 
 
 def _loaded_entry(
@@ -268,10 +289,7 @@ def _loaded_entry(
         result[MASTER] = _own(fitted_master(entry, param, where), param)
     if result or STEP in entry:
         # torch's SGD keeps no counter; a buffer means that there was a first step.
-        steps = _number(entry.get(STEP, 1.0), STEP, where)
-        if steps < 0:
-            raise ValueError(f"{where}: {STEP} is {steps:g}; it should be >= 0")
-        result[STEP] = torch.tensor(steps, dtype=torch.float32, device="cpu")
+        result[STEP] = torch.tensor(_count(entry.get(STEP, 1.0), where), dtype=torch.float32, device="cpu")
         _refuse_incomplete(optimizer, result, where)
     return result
 
@@ -304,3 +322,10 @@ def _number(value: Any, name: str, where: str) -> float:
         shown = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) and value.ndim else repr(value)
         raise ValueError(f"{where}: {name} is {shown}; it should be a finite number")
     return number
+
+
+def _count(value: Any, where: str) -> float:
+    steps = _number(value, STEP, where)
+    if steps < 0:
+        raise ValueError(f"{where}: {STEP} is {steps:g}; it should be >= 0")
+    return steps
