@@ -157,6 +157,44 @@ def test_a_group_that_is_added_in_eval_mode_is_in_it_too() -> None:
     steps(optimizer, params, 1)
 
 
+@pytest.mark.parametrize("flags", LOWERINGS, ids=["eager", "foreach", "auto"])
+@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("stepped", [0, 2])
+def test_switching_gives_no_states_to_what_has_made_no_step(name: str, flags: dict[str, Any], stepped: int) -> None:
+    """Weights that are loaded between the two modes are those that the first step begins from."""
+    params, twins = parameters(torch.float32), parameters(torch.float32)
+    optimizer, twin = make(name, params, **flags), make(name, twins, **flags)
+    old, twin_old = (params[:2], twins[:2]) if stepped else ([], [])
+    steps(optimizer, old, stepped)
+    steps(twin, twin_old, stepped)
+    new, twin_new = params[len(old) :], twins[len(old) :]
+    for p in params:
+        p.grad = torch.ones_like(p)  # of an evaluation that makes no step
+    optimizer.eval()
+    assert set(optimizer.state) == set(old)
+    with torch.no_grad():
+        for p in (*new, *twin_new):
+            p.copy_(torch.full_like(p, 5.0))
+    optimizer.train()
+    assert all(bool((p == 5.0).all()) for p in new)
+    for p, q in zip(old, twin_old, strict=True):
+        torch.testing.assert_close(p, q)
+    steps(optimizer, params, 3)
+    steps(twin, twins, 3)
+    for p, q in zip(params, twins, strict=True):
+        torch.testing.assert_close(p, q)
+
+
+def test_restarting_before_the_first_step_gives_no_states_either() -> None:
+    params = parameters()
+    optimizer = fallline.Adan(params)
+    for p in params:
+        p.grad = torch.ones_like(p)
+    optimizer.restart_opt()  # type: ignore[attr-defined]
+    assert not optimizer.state
+    steps(optimizer, params, 1)
+
+
 @pytest.mark.parametrize("master", [False, True])
 def test_sixteen_bit_parameters_switch_too(master: bool) -> None:
     params = parameters(torch.bfloat16)

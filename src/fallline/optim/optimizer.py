@@ -31,6 +31,7 @@ from fallline.optim.planning import is_current, make_plan
 from fallline.optim.scalars import GroupClasses, Rows
 from fallline.optim.states import STEP, Watched, WatchedStates, follow
 from fallline.optimizers.describe import Description
+from fallline.rules.program import Program
 
 _profiler_enabled = torch._C._autograd._profiler_enabled
 
@@ -265,15 +266,20 @@ class RuleOptimizer(torch.optim.Optimizer):
 
     def _run_entry(self, name: str, plan: Plan, has_sparse: bool) -> bool:
         """Whether there was a parameter to run it on."""
-        programs = [
-            self.description.rule.program(dataclasses.replace(bucket.program.trace, entry=name, cautious=False))
-            for bucket in plan.buckets
-        ]
+
+        def programs_of(plan: Plan) -> list[Program]:
+            traces = [dataclasses.replace(bucket.program.trace, entry=name, cautious=False) for bucket in plan.buckets]
+            return [self.description.rule.program(trace) for trace in traces]
+
+        programs = programs_of(plan)
         factor: float | None = 1.0
         if any(program.uses_gradient for program in programs):
             if has_sparse:
                 raise TypeError(f"{name}() does not take sparse gradients")
             factor = gradients.factor(self, plan.buckets, ())
+        elif newcomers := {param for param in plan.completed if not plan.states.get(param)}:
+            plan = _without(plan, newcomers)
+            programs = programs_of(plan)
         if factor is None:
             return True
         rows = Rows(self._classes, self.param_groups, plan.flat, plan.counters.common())
@@ -359,6 +365,21 @@ def _numbered(buckets: Sequence[Bucket], rows: Rows, factor: float) -> list[Numb
     if any(bucket.program.couples_parameters for bucket, _ in taking_part):
         rows.total = sum(bucket.items[i].numel for bucket, active in taking_part for i in active)
     return [(bucket, active, _numbers(rows, bucket, active, factor)) for bucket, active in taking_part]
+
+
+def _without(plan: Plan, newcomers: set[Tensor]) -> Plan:
+    """The plan as it would be if these still waited for their first gradient: a copy of their weights that is made
+    before the first step is not that of the weights which it then finds."""
+    others = [[m for m in bucket.members if m.param not in newcomers] for bucket in plan.buckets]
+    return dataclasses.replace(
+        plan,
+        buckets=[Bucket(b.program, b.choice, b.maximize, ms) for b, ms in zip(plan.buckets, others, strict=True) if ms],
+        params=[p for p in plan.params if p not in newcomers],
+        pointers=[p.data_ptr() for p in plan.params if p not in newcomers],
+        waiting=[*plan.waiting, *newcomers],
+        completed={p: entry for p, entry in plan.completed.items() if p not in newcomers},
+        masters=[(p, master) for p, master in plan.masters if p not in newcomers],
+    )
 
 
 def _numbers(rows: Rows, bucket: Bucket, active: Sequence[int], factor: float) -> StepNumbers:
