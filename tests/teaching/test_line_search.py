@@ -141,3 +141,14 @@ def test_loss_that_is_not_finite_before_the_step(loss):
 def test_bad_arguments(options, message):
     with pytest.raises(ValueError, match=message):
         LineSearchGD(parameters((3,)), **options)
+
+
+@pytest.mark.parametrize("lr", [0.0, -0.1, math.nan])
+def test_bad_rate_of_a_group(lr):
+    """With one that is not positive no step would ever be found good enough."""
+    with pytest.raises(ValueError, match=f"lr must be .*> 0, got {lr:g}"):
+        LineSearchGD([{"params": parameters((3,)), "lr": lr}])
+    opt = LineSearchGD(parameters((3,)))
+    with pytest.raises(ValueError, match=f"lr must be .*> 0, got {lr:g}"):
+        opt.add_param_group({"params": parameters((3,)), "lr": lr})
+    assert len(opt.param_groups) == 1

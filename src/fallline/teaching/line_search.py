@@ -68,6 +68,14 @@ class LineSearchGD(torch.optim.Optimizer):
         """How often the closure has been called in all."""
         super().__init__(params, {"lr": lr})
 
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        super().add_param_group(param_group)
+        try:
+            positive.check("lr", self.param_groups[-1]["lr"])
+        except Exception:
+            self.param_groups.pop()
+            raise
+
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One search; returns the loss before it.  The closure zeroes the gradients, computes the loss, calls
