@@ -182,15 +182,25 @@ def test_rates_grow_exponentially_from_first_to_last():
     assert result.stopped == "all rates were tried"
 
 
-def test_groups_keep_their_ratio():
+def rates_seen(first, second):
+    """Of both groups in the first and in the last of five steps from 0.001 to 0.01."""
     model = nn.Linear(2, 1)
-    optimizer = torch.optim.SGD([{"params": [model.weight]}, {"params": [model.bias], "lr": 0.02}], lr=0.1)
+    optimizer = torch.optim.SGD([{"params": [model.weight]}, {"params": [model.bias], "lr": second}], lr=first)
     seen = []
     optimizer.register_step_pre_hook(lambda opt, *_: seen.append([g["lr"] for g in opt.param_groups]))
     data = [(torch.ones(1, 2), torch.ones(1, 1))]
     lr_range_test(model, nn.MSELoss(), optimizer, data, lr_min=0.001, lr_max=0.01, steps=5)
-    assert seen[0] == pytest.approx([0.001, 0.0002])
-    assert seen[-1] == pytest.approx([0.01, 0.002])
+    return [*seen[0], *seen[-1]]
+
+
+def test_groups_keep_their_ratio():
+    assert rates_seen(0.1, 0.02) == pytest.approx([0.001, 0.0002, 0.01, 0.002])
+
+
+def test_groups_whose_rate_is_0_rest():
+    assert rates_seen(0.0, 0.1) == pytest.approx([0.0, 0.001, 0.0, 0.01])
+    assert rates_seen(0.1, 0.0) == pytest.approx([0.001, 0.0, 0.01, 0.0])
+    assert rates_seen(0.0, 0.0) == pytest.approx([0.001, 0.001, 0.01, 0.01])
 
 
 def test_losses_and_smoothing_against_plain_code():

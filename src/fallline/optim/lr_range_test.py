@@ -144,7 +144,8 @@ def lr_range_test(
             ``(model(inputs), targets)`` on batches that are pairs; or your own ``step(model, batch)`` that
             returns the loss.  It may call ``backward()`` itself, then it returns a number or a detached
             tensor; it does not step the optimizer.
-        optimizer: of the kind to be used; other groups keep their ratio to the first one's rate.
+        optimizer: of the kind to be used.  The first group whose rate is not 0 is swept, the others keep their ratio
+            to it, so that one whose rate is 0 rests; if all are 0, as before a warm-up, all are swept.
         data: batches; begun again when it ends.  A generator cannot be begun again or rewound.
         lr_min, lr_max, steps: the sweep.
         window: losses are averaged over so many steps to either side; None: a twentieth of the steps.
@@ -246,7 +247,8 @@ def _checked(model: Any, function: Any, optimizer: Any) -> torch.optim.Optimizer
 
 def _ratios(optimizer: torch.optim.Optimizer) -> list[float]:
     rates = [float(group["lr"]) for group in optimizer.param_groups]
-    return [rate / rates[0] if rates[0] else 1.0 for rate in rates]
+    swept = next((rate for rate in rates if rate), None)
+    return [1.0 if swept is None else rate / swept for rate in rates]
 
 
 def _endless(data: Iterable[Any]) -> Iterator[tuple[Any]]:
