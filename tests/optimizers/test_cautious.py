@@ -12,7 +12,8 @@ from tests.optimizers.cases_elementwise import CASES
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 CLASSES = sorted(
-    {"SGD", "Adam", "Adagrad", "RMSprop", *(case.optimizer for case in CASES.values())} - {"NAGGS", "NAG4"}
+    {"SGD", "Adam", "Adagrad", "RMSprop", "SGDP", "Prodigy", *(case.optimizer for case in CASES.values())}
+    - {"NAGGS", "NAG4"}
 )
 # Without decay the step is the direction alone.
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -21,6 +22,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "MARS": dict(weight_decay_1d=0.0),
     "SophiaG": dict(bs=1),
     "QHM": dict(momentum=0.9, nu=0.95),
+    "SGDP": dict(momentum=0.9),
+    "Prodigy": dict(lr=1.0, d0=0.1),
 }
 
 
@@ -100,6 +103,31 @@ def test_steps_of_amos_without_momentum_are_never_masked() -> None:
             optimizer.step()
     for p, q in zip(plain, masked, strict=True):
         torch.testing.assert_close(p, q)
+
+
+@pytest.mark.parametrize("flags", [dict(foreach=False, fused=False), dict(foreach=True, fused=False), {}])
+def test_steps_of_fromage_keep_their_length_and_its_bound_holds(flags: dict[str, Any]) -> None:
+    """They have the sign of the gradient and a length of their own, and the mask only drops zeros."""
+    plain, masked = parameters(), parameters()
+    options: dict[str, Any] = dict(lr=0.3, p_bound=1.05, **flags)
+    optimizers = [fallline.Fromage(plain, **options), fallline.Fromage(masked, **options, cautious=True)]
+    starts = [float(p.detach().norm()) for p in plain]
+    reached = False
+    for step in range(6):
+        for params, optimizer in zip((plain, masked), optimizers, strict=True):
+            give(params, step)
+            for p in params:
+                assert p.grad is not None
+                p.grad -= p.detach()  # outwards
+                if p.ndim:
+                    p.grad[: len(p) // 2] = 0.0
+            optimizer.step()
+        for p, q, start in zip(plain, masked, starts, strict=True):
+            norm = float(q.detach().norm())
+            assert norm <= 1.05 * start * (1 + 1e-9)
+            reached = reached or norm > 1.05 * start * (1 - 1e-9)
+            torch.testing.assert_close(p, q)
+    assert reached
 
 
 def test_momentum_of_adafactor_is_masked() -> None:

@@ -40,16 +40,18 @@ from fallline.rules import direction, dot, maximum, optional, positive, rule, sc
 def fromage(
     p, g, initial_norm: scalar(when="bounded"), *, lr, p_bound: optional(positive), bounded: static, first
 ):  # fmt: skip
-    p2, g2 = dot(p, p), dot(g, g)
-    rate = lr * where((p2 > 0) & (g2 > 0), sqrt(p2) / sqrt(g2), 1.0)
+    # Before the norms: whatever is done to the direction, the step has its length and the bound holds.
+    u = direction(g)
+    p2, u2 = dot(p, p), dot(u, u)
+    rate = lr * where((p2 > 0) & (u2 > 0), sqrt(p2) / sqrt(u2), 1.0)
     shrink = 1 / sqrt(1 + lr * lr)
     if bounded:
         initial_norm = where(first, sqrt(p2), initial_norm)
-        # ‖p − rate·g‖², from sums of the same pass.
-        after = sqrt(maximum(p2 - 2 * rate * dot(p, g) + rate * rate * g2, 0.0)) * shrink
+        # ‖p − rate·u‖², from sums of the same pass.
+        after = sqrt(maximum(p2 - 2 * rate * dot(p, u) + rate * rate * u2, 0.0)) * shrink
         bound = p_bound * initial_norm
         shrink = shrink * where(after > bound, bound / after, 1.0)
-    return shrink * (p - rate * direction(g)), initial_norm
+    return shrink * (p - rate * u), initial_norm
 
 
 Fromage = describe(
