@@ -159,7 +159,8 @@ def test_amos_there_has_the_wrong_sign_in_extra_l2(shape: tuple[int, ...]) -> No
 
 def test_lamb_there_is_another_method() -> None:
     make = theirs("Lamb")
-    assert apart(lambda p: make(p, lr=0.01, weight_decay=0.1), lambda p: fallline.LAMB(p, lr=0.01)) > 0.1
+    common: dict[str, Any] = dict(lr=0.01, weight_decay=0.1)
+    assert apart(lambda p: make(p, **common), lambda p: fallline.LAMB(p, **common)) > 0.1
     # Without any correction, clipping and decay, with ε that does not count, little is left.
     near = apart(
         lambda p: make(p, lr=0.01, weight_decay=0.0, eps=1e-12, pre_norm=False, adam_debias=True),

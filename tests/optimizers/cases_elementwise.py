@@ -20,8 +20,6 @@ class Case:
     """After these steps, this method is called on both."""
     one_oracle: bool = False
     """Groups are not independent of each other: one oracle for all, and one learning rate."""
-    native: bool = True
-    """Whether to run it natively too: options outside the library have to be compiled first."""
 
 
 def cautious(optimizer: str, oracle: str, options: dict[str, Any], oracle_options: dict[str, Any], **more: Any) -> Case:

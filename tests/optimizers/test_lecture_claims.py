@@ -74,7 +74,7 @@ def test_rare_features_keep_larger_steps() -> None:
 
 
 def test_adagrad_beats_sgd_on_a_sparse_problem() -> None:
-    """Logistic regression on words that follow Zipf's law, both with the best of seven rates."""
+    """Logistic regression on words that follow Zipf's law, both with the best of five rates."""
     random = torch.Generator().manual_seed(0)
     words, texts = 60, 400
     x = (torch.rand(texts, words, generator=random) < 1 / torch.arange(1, words + 1)).float()
@@ -203,7 +203,6 @@ def reddi(name: str, steps: int) -> float:
 
 def test_adam_fails_on_a_convex_problem_and_amsgrad_does_not() -> None:
     """Adam forgets the rare large gradient before it has undone the many small ones, and ends at the worst point."""
-    assert 1010 - 100 * 10 > 0
     assert reddi("Adam", 8080) > 0.6
     assert reddi("AMSGrad", 8080) < -0.8
 

@@ -120,7 +120,7 @@ MARS = describe(
     sources=("AGI-Arena/MARS MARS/optimizers/mars.py",),
     deviations=(
         "only is_approx=True: the last gradient is that of the last batch, not that of this batch at the last weights",
-        "mars-shampoo is not here: it is a matrix method, see Muon",
+        "mars-shampoo is not here: it multiplies matrices, which a rule cannot",
         "the last gradient is copied; the source keeps a reference, which is wrong after zero_grad(set_to_none=False)",
         "states that a tensor does not need are not allocated",
     ),
