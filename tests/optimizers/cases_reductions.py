@@ -7,6 +7,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
 Shape = tuple[int, ...]
 
 
@@ -29,6 +33,16 @@ class Case:
     """Or "towards" a common target; or at times "orthogonal" to the weights, by rows or as a whole."""
     one_oracle: bool = False
     """Groups are not independent of each other: one oracle for all, and one learning rate."""
+
+
+def orthogonal(g: Array, p: Array, number: int) -> Array:
+    """A gradient as weights before a normalisation have: orthogonal to them by rows, as a whole, or not at all, so that
+    the projections of AdamP and SGDP take turns."""
+    if p.ndim < 2 or number % 3 == 0:
+        return g
+    p_rows, g_rows = (x.reshape(p.shape[0] if number % 3 == 1 else 1, -1) for x in (p, g))
+    radial = np.sum(p_rows * g_rows, axis=1) / np.sum(p_rows * p_rows, axis=1)
+    return np.asarray((g_rows - radial[:, None] * p_rows).reshape(p.shape))
 
 
 HF_STATES = {"exp_avg_sq_row": "row_var", "exp_avg_sq_col": "col_var", "exp_avg_sq": "variance"}

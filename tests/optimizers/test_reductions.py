@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import fallline
 from tests.native import needs_native
-from tests.optimizers.cases_reductions import CASES
+from tests.optimizers.cases_reductions import CASES, orthogonal
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -85,11 +85,8 @@ class Run:
         if self.case.gradients == "towards":
             # With random gradients Prodigy's d would never grow.
             g = p - 3.0 + 0.1 * g
-        if self.case.gradients == "orthogonal" and p.ndim > 1 and self.number % 3:
-            # By rows or as a whole, so that the projections take turns.
-            p_rows, g_rows = (x.reshape(p.shape[0] if self.number % 3 == 1 else 1, -1) for x in (p, g))
-            radial = np.sum(p_rows * g_rows, axis=1) / np.sum(p_rows * p_rows, axis=1)
-            g = (g_rows - radial[:, None] * p_rows).reshape(p.shape)
+        if self.case.gradients == "orthogonal":
+            g = orthogonal(g, p, self.number)
         return as_float32(g)
 
     def step(self) -> None:
