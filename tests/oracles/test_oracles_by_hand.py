@@ -189,6 +189,49 @@ def test_schedule_free() -> None:
     check("schedule_free_sgd", dict(lr=0.0), 1.0, [2.0], [1.0])
 
 
+def test_schedule_free_adamw_of_algoperf() -> None:
+    # The warm-up gives lr .25, .5, .75, but lr is at least eps: .5, .5, .75. With r = 1 the weights are .25, .5 and
+    # 1.6875, so that c is 1, 2/3, 9/13. v is 1, 3, 2.5; the factors sqrt(1 - beta2^t) are .5, sqrt .4375, sqrt .578125.
+    options = dict(ADAM, variant="algoperf", lr=1.0, weight_decay=0.2, warmup_steps=4, r=1.0)
+    first = 1 - 0.25 * 2 / 1.5 - 0.25 * 0.2
+    size = 0.5 * sqrt(0.4375)
+    z2 = first - size * 3 / (sqrt(3) + 0.5) - size * 0.2 * first
+    x2 = (first + 2 * z2) / 3
+    # Only now x, where the decay is taken, is neither y nor z.
+    size = 0.75 * sqrt(0.578125)
+    z3 = z2 - size / (sqrt(2.5) + 0.5) - size * 0.2 * x2
+    x3 = (4 * x2 + 9 * z3) / 13
+    path = [first, (z2 + x2) / 2, (z3 + x3) / 2]
+    oracle = check("schedule_free_adamw", options, 1.0, [2.0, 3.0, 1.0], path, z=z3, exp_avg_sq=2.5)
+    np.testing.assert_allclose(oracle.x[0], x3, rtol=1e-13)
+    np.testing.assert_allclose([oracle.lr_max, oracle.weight_sum], [0.75, 2.4375])
+
+
+def test_schedule_free_prodigy() -> None:
+    # d is .1 in the first two steps, as z has not moved before the second; c is 1, 2/3, 1/2.
+    options = dict(lr=0.5, betas=(0.5, 0.25), eps=0.5, weight_decay=0.2, r=1.0, d0=0.1, d_coef=10.0)
+    first = 1 - 0.01 - 0.1 * 0.05 * 2 / (sqrt(0.03) + 0.05)
+    num, d = 0.01 * (1 - first), 10 * 0.01 * (1 - first) / 0.015
+    # The new d counts in the gradient's part of the step and in eps, the old one everywhere else.
+    z2 = first - 0.01 * first - d * 0.05 * 2 / (sqrt(0.0375) + d * 0.5)
+    x2 = (first + 2 * z2) / 3
+    states = dict(z=z2, exp_avg_sq=0.0375, s=0.015, p0=1.0)
+    oracle = check("schedule_free_prodigy", options, 1.0, [2.0, 2.0], [first, (z2 + x2) / 2], **states)
+    assert d > 0.3
+    np.testing.assert_allclose(oracle.d, d, rtol=1e-13)
+    oracle.step([np.array(1.0)])
+    num = 0.5 * num + d * d * 0.5 * (1 - z2)
+    d3 = max(d, 10 * num / (0.5 * 0.015 + d * d * 0.5))
+    z3 = z2 - 0.2 * d * 0.5 * x2 - d3 * d * 0.5 / (sqrt(0.25 * 0.0375 + 0.75 * d * d) + d3 * 0.5)
+    x3 = (x2 + z3) / 2
+    np.testing.assert_allclose([oracle.x[0], oracle.params[0]], [x3, (z3 + x3) / 2], rtol=1e-13)
+    np.testing.assert_allclose([oracle.d, oracle.d_numerator, oracle.weight_sum], [d3, num, 6.0], rtol=1e-13)
+    # Half of the rate in the first of two steps of warm-up, which the weights of the average do not see.
+    warm = check("schedule_free_prodigy", dict(options, lr=1.0, warmup_steps=2), 1.0, [2.0], [first])
+    assert warm.weight_sum == 1.0
+    assert check("schedule_free_prodigy", options, 1.0, [0.0], [1.0]).k == 0  # no gradient at all: not even decay
+
+
 def test_nag_gs_and_nag4() -> None:
     options = dict(lr=0.5, mu=2.0, gamma=1.0)
     oracle = check("nag_gs", options, 1.0, [2.0, 1.0], [5 / 6, 44 / 63], v=3 / 7)
@@ -363,6 +406,58 @@ def test_amos() -> None:
     columns = 1 - 0.04125 - 0.09 * np.array([[0.0, 1.0], [sqrt(2), 1.0]])
     grads = [[[0.0, 1.0], [sqrt(8), 1.0]]]
     check("amos", dict(options, shapes=[(1, 2)]), np.ones((2, 2)), grads, [columns], v=[[1.0, 0.25]])
+
+
+def algoperf_change(
+    theta: Any, u: Any, square: float, b: float, rate: float, root_k: float, l2: float = 0.5, eta: float = 0.5
+) -> Any:
+    """Δθ of AlgoPerf's Amos at ξ = .1, from what the first part of a step gives."""
+    q = sqrt(1 - 1 / root_k)
+    tau = q * log(root_k * (1 + q) ** 2)
+    s, l2p, l2q = sqrt(1 + b), 1 + l2 * ((1 + tau / 2) ** 2 - 1) ** 2, 1 + l2 * b * b
+    grown = (2 * s / (1 + sqrt(1 + 2 * s / (2 + tau)))) ** 2 - 1
+    damped = 1 + eta * s * (1 + l2 * b * grown) / (1 + l2 * l2q / l2p) * grown
+    return (-0.5 * rate * (l2p * square / l2q + l2) * theta - eta * 0.1 * np.array(u)) / damped
+
+
+def test_amos_algoperf_adam() -> None:
+    # Four elements to a number, so that sqrt k = 2. m = g/2 and v̂ = g² at first: 3 · mean m² / mean v̂ = .75.
+    options = dict(lr=0.1, eta=0.5, shapes=[()], betas=(0.5, 0.75), l2=0.5, max_grad_norm=10.0)
+    theta, grads = np.array([1.0, 2.0, 1.0, 2.0]), [[1, 1, 1, 3], [4, 1, 1, 3]]
+    first = theta + algoperf_change(theta, 0.5, 0.75, 0.0, 0.01, 2.0)
+    # 4² · .25 is 4 times v̂ = 1, so the 4 counts as 2. v̂ = 19/7, 1, 1, 9 with the mean 24/7, mean m² = 7.75/4.
+    square = 3 * 7.75 / 4 * 7 / 24
+    assert square > 1.1  # larger than s: the rate is divided by it
+    u = [1.25 / sqrt(19 / 7), 0.75, 0.75, 0.75]
+    second = first + algoperf_change(first, u, square, 0.00375, 0.01 / square, 2.0)
+    states = dict(m=[1.25, 0.75, 0.75, 2.25], v=[1.1875, 0.4375, 0.4375, 3.9375])
+    b = 0.00375 + 0.005 + 0.01 / square * 0.00375
+    check("amos_algoperf", options, theta, grads, [first, second], b=b, **states)
+    # At half of the warm-up the rate is half of lr.
+    check("amos_algoperf", dict(options, lr=0.2, warmup_steps=2), theta, grads[:1], [first])
+    # By rows: two elements to a number, and b has one number per row.
+    rows = theta.reshape(2, 2)
+    path = [rows + algoperf_change(rows, 0.5, 0.75, 0.0, 0.01, sqrt(2))]
+    b = np.full((2, 1), 0.01 * 0.75 / sqrt(2))
+    check("amos_algoperf", dict(options, shapes=[(2, 1)]), rows, [[[1, 1], [1, 3]]], path, b=b)
+
+
+def test_amos_algoperf_reduced() -> None:
+    # Mean g² is 3, v .75 and v̂ 3; Δθ itself is averaged, b grows by the rate over sqrt k.
+    options = dict(lr=0.1, eta=0.5, shapes=[()], style="reduced", betas=(0.5, 0.75), l2=0.5, max_grad_norm=10.0)
+    theta, grads = np.array([1.0, 2.0, 1.0, 2.0]), [[1, 1, 1, 3], [4, 1, 1, 3]]
+    change = algoperf_change(theta, np.array(grads[0]) / sqrt(3), 1.0, 0.0, 0.01, 2.0)
+    first = theta + 0.5 * change
+    # 4² · .25 is 4/3 of v̂, so that g² is 12, 1, 1, 9 with the mean 5.75; v is 2 and v̂ 32/7.
+    u = np.array([sqrt(12), 1.0, 1.0, 3.0]) / sqrt(32 / 7)
+    rate = 0.01 / sqrt(1.005)
+    m = 0.25 * change + 0.5 * algoperf_change(first, u, 5.75 * 7 / 32, 0.005, rate, 2.0)
+    states = dict(v=2.0, m=m, b=0.005 + rate * 0.505)
+    check("amos_algoperf", options, theta, grads, [first, first + m], **states)
+    # Clipping to norm 1 divides g² by 12, which only v sees; without a gradient nothing but decay is left.
+    check("amos_algoperf", dict(options, max_grad_norm=1.0), theta, grads[:1], [first], v=0.0625)
+    still = theta + 0.5 * algoperf_change(theta, 0.0, 0.0, 0.0, 0.01, 2.0)
+    check("amos_algoperf", options, theta, [[0, 0, 0, 0]], [still], v=0.0)
 
 
 def test_cautious_adamw() -> None:
