@@ -1,17 +1,22 @@
 """The compiled lowering follows the oracle too, and compiles once."""
 
+import importlib
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch._dynamo.utils import counters
 
 import fallline
+from tests.optimizers.cases_elementwise import CASES as ELEMENTWISE
+from tests.optimizers.cases_reductions import CASES as REDUCING
+from tests.optimizers.cases_reductions import orthogonal
 from tests.parity.trajectories import Trajectory
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-# Each takes seconds to compile; between them they use every construct that the built-in rules have.
+# Each takes seconds to compile; between them they use every construct of the elementwise rules.
 CASES: list[dict[str, Any]] = [
     dict(variant="sgd momentum", dtype=torch.float32, layout="gapped", size=22, missing=True, lr_changes="number"),
     dict(variant="amsgrad coupled", dtype=torch.float64, layout="transposed", size=22, grouping="each", maximize=True),
@@ -31,6 +36,39 @@ def test_compiled_trajectories_agree_with_the_oracle(case: dict[str, Any]) -> No
         if step == 10:
             run.save_and_load()
     assert ": compiled (asked for)" in run.optimizer.explain()
+
+
+# Over rows and then over the whole, with a branch between them; over tensors; over all of them; over rows and columns.
+REDUCTIONS = {
+    "adamp, nesterov": REDUCING["adamp, nesterov"],
+    "lamb": REDUCING["lamb"],
+    "adan, clipped": ELEMENTWISE["adan, clipped"],
+    "adafactor, hf": REDUCING["adafactor, hf"],
+}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_compiled_reductions_agree_with_the_oracle(name: str) -> None:
+    case: Any = REDUCTIONS[name]
+    random = np.random.default_rng(0)
+    start = [random.normal(size=shape) for shape in ((6, 5), (3, 4))]
+    params = [torch.tensor(p, requires_grad=True) for p in start]
+    optimizer = getattr(fallline, case.optimizer)(params, **case.options, compiled=True)
+    oracle = importlib.import_module(f"tests.oracles.{case.oracle}").Oracle(start, **case.options)
+    for number in range(3):
+        grads = [3.0 * random.normal(size=p.shape) for p in start]
+        if case.oracle == "adamp":
+            grads = [orthogonal(g, p, number) for g, p in zip(grads, oracle.params, strict=True)]
+        for p, g in zip(params, grads, strict=True):
+            p.grad = torch.tensor(g)
+        optimizer.step()
+        oracle.step(grads)
+        for p, expected, states in zip(params, oracle.params, oracle.states, strict=True):
+            np.testing.assert_allclose(p.detach().numpy(), expected, rtol=1e-11, atol=1e-13)
+            for key, value in states.items():
+                found = optimizer.state[p][getattr(case, "states", {}).get(key, key)]
+                np.testing.assert_allclose(found.numpy().reshape(value.shape), value, rtol=1e-11, atol=1e-13)
+    assert ": compiled (asked for)" in optimizer.explain()
 
 
 def compilations() -> int:
