@@ -18,6 +18,8 @@ import torch
 
 import fallline
 from fallline import schedules
+from fallline.formats.blockwise import MIN_ELEMENTS
+from fallline.optim.options import GROUP_OPTIONS, OPTIMIZER_OPTIONS, REFUSED
 from fallline.optim.registry import Info
 
 PAGE = Path(__file__).with_name("optimizers.md")
@@ -33,22 +35,61 @@ Bytes are per float32 parameter of a large matrix, with the defaults of each cla
 reads and writes, gradient included, each pass over memory counted; it is what a step's time is made of.
 "Elsewhere" says where other packages compute something else under the same name.
 
-All of them take the options `maximize`, `foreach`, `fused`, `compiled`, `state_dtype`, `stochastic_rounding`,
-`master_weights`, `clip_norm` and `skip_nonfinite`, and, where their equations have a direction to mask, `cautious`;
-they refuse `capturable`, `differentiable` and DTensor by name. With `foreach=None, fused=None` the fastest lowering
-that is correct runs; `fused=True` asks for the native kernels, `foreach=True, fused=False` for torch's foreach
-operations, both `False` for the eager reference.
-
 Below the optimizers: [averages of weights](#averages), [schedules](#schedules), [finding a learning
 rate](#finding) and [methods for small problems](#small_problems).
+
+All of them take these options by name, `cautious` where their equations have a direction to mask; they refuse
+`capturable`, `differentiable` and DTensor by name:
+"""
+
+OPTIONS = {
+    "maximize": "Climbs: the gradient counts with the other sign.",
+    "foreach": "Chooses the lowering together with `fused`. Both `None`: the fastest one that is correct; "
+    "`foreach=True, fused=False`: torch's foreach operations; both `False`: the eager reference.",
+    "fused": "`True`: the native kernels, one launch for many tensors; with `foreach=False` one for each.",
+    "compiled": "`torch.compile` makes the kernels.",
+    "cautious": "Masks the direction u that lr multiplies by k, 1 where u·g > 0 and else 0, and scales up what is "
+    "left: u ← u·k / max(mean(k), 1e-3), with the mean of each tensor. States and weight decay are not masked.",
+    "state_dtype": "How states are stored: in 32 bits; in `bfloat16`, rounded stochastically; or in codes of 8 or 4 "
+    f"bits, `int8` and `int4`, in tensors of at least {MIN_ELEMENTS:,} elements, while smaller ones stay float32. "
+    "States of float64 parameters stay float64. Each optimizer says which states stay in 32 bits always.",
+    "stochastic_rounding": "Rounds 16-bit parameters up or down at random, so that small steps count in the mean.",
+    "master_weights": "Keeps a float32 copy of 16-bit parameters, the other way not to lose small steps; it costs 4 "
+    "bytes per parameter.",
+    "rounding_seed": "An integer; with the step and the number of the parameter it decides all random roundings, in "
+    "every lowering alike.",
+    "clip_norm": "Multiplies all gradients by min(1, clip_norm / (norm + 1e-6)), as `torch.nn.utils.clip_grad_norm_` "
+    "does, with the norm of all of them, which is then in `optimizer.grad_norm`; they are not written to.",
+    "skip_nonfinite": "Makes no step, and counts none, if a gradient has an infinity or NaN.",
+}
+
+AFTER_OPTIONS = """\
+A checkpoint brings `maximize`, `cautious` and `rounding_seed` along; of the others those hold that the optimizer was
+made with, and states are converted. Other packages scale a cautious step differently: lion-pytorch by a mean of at
+least 1e-5, C-Optim's Lion and pytorch_optimizer by n / (Σk + 1) with the number n of elements; C-Optim's AdamW has
+the mean above, but its ε is not corrected for the start of v.
 """
 
 
 def page(infos: Sequence[Info]) -> str:
-    parts = [INTRODUCTION, overview(infos)]
+    parts = [INTRODUCTION, options(), AFTER_OPTIONS, overview(infos)]
     parts += [section(info) for info in infos]
     parts += around()
     return "\n".join(parts).rstrip() + "\n"
+
+
+def options() -> str:
+    """What every optimizer takes; an option without a text here is an error."""
+    rows = ["| option | default | belongs to | what it does |", "|---|---|---|---|"]
+    for name, default in {**GROUP_OPTIONS, **OPTIMIZER_OPTIONS}.items():
+        if name not in REFUSED:
+            owner = "a group" if name in GROUP_OPTIONS else "the optimizer"
+            rows.append(f"| `{name}` | `{default!r}` | {owner} | {OPTIONS[name]} |")
+    rows.append(
+        "| `layer_lr_decay` | `None` | `fallline.create` with a model | Multiplies lr by this factor in (0, 1] for "
+        "every layer further from the output; the first number in a parameter's name is that of its layer. |"
+    )
+    return "\n".join(rows) + "\n"
 
 
 def overview(infos: Sequence[Info]) -> str:

@@ -48,6 +48,8 @@ Lion = describe(
     sources=("google/automl lion/lion_pytorch.py", "lucidrains/lion-pytorch"),
     elsewhere=(
         "lion-pytorch's decoupled_weight_decay=True is this with weight_decay divided by the first lr",
+        "lion-pytorch's cautious Lion divides by a mean of the mask of at least 1e-5, here 1e-3; C-Optim's multiplies "
+        "by n / (Σk + 1)",
         "DeepSpeed's Lion moves a weight by lr where the interpolation is exactly zero",
     ),
 )

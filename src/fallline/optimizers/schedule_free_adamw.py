@@ -131,7 +131,10 @@ ScheduleFreeAdamW = describe(
         "facebookresearch/schedule_free schedulefree/adamw_schedulefree.py (inner_momentum: unreleased)",
         "mlcommons/submissions_algorithms schedule_free_adamw/submission.py (variant algoperf)",
     ),
-    elsewhere=("schedulefree 1.4.1 has no inner_momentum; it is in its repository only",),
+    elsewhere=(
+        "schedulefree 1.4.1 has no inner_momentum; it is in its repository only",
+        "pytorch_optimizer's ScheduleFreeAdamW adds 1e-15 under the root, beside ε outside of it",
+    ),
     deviations=(
         "a new optimizer is in train mode; the source's has to be put there by train() before the first step",
         "the step of a group does not advance while none of its parameters has a gradient",
