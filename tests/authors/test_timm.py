@@ -93,13 +93,14 @@ def test_adopt_of_timm_has_another_default() -> None:
 
 
 def test_mars_of_timm_is_ours_from_the_second_step_on() -> None:
-    """Its first gradient is neither corrected nor clipped."""
+    """Its first gradient is not corrected."""
     make = timm_class("mars", "Mars")
     own: dict[str, Any] = dict(lr=0.1, betas=(0.9, 0.99), weight_decay=0.1)
     rest: dict[str, Any] = dict(lr_1d=0.1, betas_1d=(0.9, 0.99), weight_decay_1d=0.1)
-    far = apart(lambda p: make(p, **own), lambda p: fallline.MARS(p, **own, **rest), shapes=[(7, 5)])
-    assert far > 1e-2
-    # Without a correction, and gradients short enough not to be clipped, nothing is left to differ.
+    # Of gradients short enough not to be clipped: clipping would take the difference back.
+    far = apart(lambda p: make(p, **own), lambda p: fallline.MARS(p, **own, **rest), shapes=[(7, 5)], scale=1e-3)
+    assert far > 1e-3
+    # Without a correction nothing is left to differ.
     short = apart(
         lambda p: make(p, **own, gamma=0.0),
         lambda p: fallline.MARS(p, **own, **rest, gamma=0.0),
@@ -147,21 +148,16 @@ def test_caution_of_timms_adan_masks_a_part_of_the_step() -> None:
     assert explained("adan", "timm", "caution")
 
 
-def test_lamb_of_timm_writes_to_gradients_and_counts_without_them() -> None:
-    gradients, counted = [], []
+def test_lamb_of_timm_counts_steps_without_gradients() -> None:
+    counted = []
     for make in (timm_class(*LAMB), fallline.LAMB):
         p, other = torch.tensor([3.0, 4.0], requires_grad=True), torch.ones(1, requires_grad=True)
         other.grad = torch.zeros(1)
         optimizer = make([{"params": [p]}, {"params": [other]}])
         optimizer.step()  # the first group has no gradient yet
         counted.append(int(optimizer.param_groups[0].get("step", 0)))
-        p.grad = torch.tensor([3.0, 4.0])
-        optimizer.step()
-        gradients.append(p.grad.tolist())
+        assert p.grad is None
     assert counted == [1, 0]
-    assert gradients[0] == pytest.approx([0.6, 0.8])
-    assert gradients[1] == [3.0, 4.0]
-    assert explained("lamb", "overwrites")
     assert explained("lamb", "does not advance")
 
 

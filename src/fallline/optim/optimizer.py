@@ -64,9 +64,7 @@ class RuleOptimizer(torch.optim.Optimizer):
                 known = ", ".join((*positional, *options))
                 raise TypeError(f"{type(self).__name__} has no argument {name!r}; it has {known}")
             given[name] = value
-        variant = given.get("variant", values.get("variant"))
-        values.update(self.description.variants.get(variant, {}) if isinstance(variant, str) else {})
-        values.update(given)
+        values.update(self.description.settings(given))
         own = {name: values.pop(name) for name in OPTIMIZER_OPTIONS}
         check_optimizer_options(own)
         self.clip_norm: float | None = own["clip_norm"]
@@ -278,7 +276,7 @@ class RuleOptimizer(torch.optim.Optimizer):
                 raise TypeError(f"{name}() does not take sparse gradients")
             factor = gradients.factor(self, plan.buckets, ())
         elif newcomers := {param for param in plan.completed if not plan.states.get(param)}:
-            plan = _without(plan, newcomers)
+            plan = plan.without(newcomers)
             programs = programs_of(plan)
         if factor is None:
             return True
@@ -365,21 +363,6 @@ def _numbered(buckets: Sequence[Bucket], rows: Rows, factor: float) -> list[Numb
     if any(bucket.program.couples_parameters for bucket, _ in taking_part):
         rows.total = sum(bucket.items[i].numel for bucket, active in taking_part for i in active)
     return [(bucket, active, _numbers(rows, bucket, active, factor)) for bucket, active in taking_part]
-
-
-def _without(plan: Plan, newcomers: set[Tensor]) -> Plan:
-    """The plan as it would be if these still waited for their first gradient: a copy of their weights that is made
-    before the first step is not that of the weights which it then finds."""
-    others = [[m for m in bucket.members if m.param not in newcomers] for bucket in plan.buckets]
-    return dataclasses.replace(
-        plan,
-        buckets=[Bucket(b.program, b.choice, b.maximize, ms) for b, ms in zip(plan.buckets, others, strict=True) if ms],
-        params=[p for p in plan.params if p not in newcomers],
-        pointers=[p.data_ptr() for p in plan.params if p not in newcomers],
-        waiting=[*plan.waiting, *newcomers],
-        completed={p: entry for p, entry in plan.completed.items() if p not in newcomers},
-        masters=[(p, master) for p, master in plan.masters if p not in newcomers],
-    )
 
 
 def _numbers(rows: Rows, bucket: Bucket, active: Sequence[int], factor: float) -> StepNumbers:

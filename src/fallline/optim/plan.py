@@ -197,6 +197,25 @@ class Plan:
                 dict.__setitem__(self.states, param, entry)
         self.completed = {}
 
+    def without(self, newcomers: set[Tensor]) -> Plan:
+        """As it would be if these still waited for their first gradient: a copy of their weights that is made before
+        the first step is not that of the weights which it then finds."""
+        others = [[m for m in bucket.members if m.param not in newcomers] for bucket in self.buckets]
+        params = [param for param in self.params if param not in newcomers]
+        return dataclasses.replace(
+            self,
+            buckets=[
+                Bucket(bucket.program, bucket.choice, bucket.maximize, members)
+                for bucket, members in zip(self.buckets, others, strict=True)
+                if members
+            ],
+            params=params,
+            pointers=[param.data_ptr() for param in params],
+            waiting=[*self.waiting, *newcomers],
+            completed={param: entry for param, entry in self.completed.items() if param not in newcomers},
+            masters=[(param, master) for param, master in self.masters if param not in newcomers],
+        )
+
     def write_scalars(self, writes: Sequence[ScalarWrite]) -> None:
         for target, name, value in writes:
             if isinstance(target, dict):

@@ -109,7 +109,7 @@ LAMB = describe(
     sources=("timm optim/lamb.py", "NVIDIA apex fused_lamb.py and multi_tensor_lamb.cu (adam_w_mode)"),
     deviations=(
         "the step of a group does not advance while none of its parameters has a gradient",
-        "clipping leaves the gradients in place as they are; timm overwrites them",
+        "clipping leaves the gradients in place as they are; timm before 1.0.31 overwrites them",
     ),
     elsewhere=(
         "pytorch_optimizer's Lamb is another method: no bias correction of v, ε added to the norms, the weights' norm "
