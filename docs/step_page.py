@@ -41,7 +41,11 @@ def shortened(text: str) -> str:
 
 
 def claims(preset: str, file: Path) -> str:
-    return "\n".join(f"- {line}" for line in json.loads(shown(preset, file, "--json"))["claims"])
+    """The answers, and from which data on which machine they come."""
+    found = json.loads(shown(preset, file, "--json"))
+    where = found["machines"][-1]
+    source = f"Data {found['data']}, {where['cpu']}, {where['cores']} cores, {where['instruction_set']}:"
+    return "\n".join([source, "", *(f"- {line}" for line in found["claims"])])
 
 
 def between(page: str, name: str, new: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
@@ -19,7 +20,7 @@ class LiveBytes(TorchDispatchMode):
     """Bytes of all storages that torch operations returned and somebody still holds, and the most there were.
 
     Works on ``meta`` tensors too, which have sizes but no memory: so what a step of any size would allocate can be
-    counted on any machine. Scratch memory inside one operation is not seen.
+    counted on any machine. Scratch memory inside one operation is not seen, nor what only a sparse tensor holds.
 
     >>> import torch
     >>> with LiveBytes() as live:
@@ -48,6 +49,8 @@ class LiveBytes(TorchDispatchMode):
         self.peak = self.now
 
     def _hold(self, tensor: Tensor) -> None:
+        if tensor.layout != torch.strided:
+            return  # a sparse one has no storage of its own
         storage = tensor.untyped_storage()
         key = storage._cdata
         size = storage.nbytes()
