@@ -125,8 +125,8 @@ MARS = describe(
         "states that a tensor does not need are not allocated",
     ),
     elsewhere=(
-        "timm's Mars: betas (0.9, 0.99), no correction in the first step (nor clipping, before 1.0.31), every tensor of "
-        "two or more axes counts as a matrix, one weight decay for all",
+        "timm's Mars: betas (0.9, 0.99), no correction in the first step (nor clipping, before 1.0.31), every tensor "
+        "of two or more axes counts as a matrix, one weight decay for all",
         "pytorch_optimizer's MARS: every tensor of two or more axes counts as a matrix, and ε is divided by the bias "
         "correction too",
     ),
