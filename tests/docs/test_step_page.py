@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,13 @@ def test_tables_are_shortened_and_sentences_kept() -> None:
     assert "fused wins everywhere" in kept and kept.endswith("Take fused.\n")
 
 
-def test_claims_are_lines_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "shown", lambda *_: '{"claims": ["“a claim”: holds here; 3.", "“b”: does not; 4."]}')
-    assert page.claims("adam-grid", Path("r.sqlite")) == "- “a claim”: holds here; 3.\n- “b”: does not; 4."
+def test_claims_are_lines_of_a_list_that_names_its_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {
+        "data": "28d884ebf3",
+        "machines": [{"cpu": "Some CPU", "cores": 2, "instruction_set": "avx2"}],
+        "claims": ["“a claim”: holds here; 3.", "“b”: does not; 4."],
+    }
+    monkeypatch.setattr(page, "shown", lambda *_: json.dumps(found))
+    source = "Data 28d884ebf3, Some CPU, 2 cores, avx2:"
+    lines = "- “a claim”: holds here; 3.\n- “b”: does not; 4."
+    assert page.claims("adam-grid", Path("r.sqlite")) == f"{source}\n\n{lines}"
