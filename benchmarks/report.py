@@ -1,4 +1,4 @@
-"""Shows the rows of a run: as a table in the terminal and as ``docs/benchmarks.md``."""
+"""Shows the rows of a run: as a table in the terminal and as the page of its machine."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import headline
-from benchmarks.headline import PAGE
+from benchmarks import overview
 from benchmarks.rows import Row
 from benchmarks.store import Run
-
-BY_HAND = "\n## What was learned"
-"""From this heading on the page is written by people, and stays."""
 
 
 def show(rows: Sequence[Row], console: Console, quick: bool) -> None:
@@ -45,42 +41,25 @@ def sentence(rows: Sequence[Row], quick: bool = False) -> str:
     return text + "."
 
 
-METHOD = """\
-Ratios are time of the peer ÷ time of ours. All arms of a case run in one process on the same tensors (states
-too, where both store float32), one sample of each per round in random order; a sample repeats short steps
-until it lasts 5 ms. Times are medians, ratios are medians of the ratios within rounds, and intervals are 95 %
-bootstrap intervals of those medians. Rounds go on until half the interval of every ratio is below 1 % of it,
-or the time is over. The first calls and the rounds in which some arm still became faster are left out. A run may be
-resumed while the kernels' sources stay the same, so cases may be hours apart; the arms of a case never are.
-
-"Of the probe" is the part of the machine's bandwidth that a step uses: its bytes per second over those of a
-hand-written sweep with as many streams over as many elements, which is one more arm of the same rounds.
-
-Allocations are everything that is asked of malloc and mmap during a step, in a process of its own. Bytes of
-states are those of all storages that the states lie in.
-"""
-
-
 def write_page(rows: Sequence[Row], run: Run) -> Path:
-    """Writes the page, keeps what people have added to the one before, and brings the README's rows up to date."""
-    before = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    kept = before[before.index(BY_HAND) :] if BY_HAND in before else ""
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(markdown(rows, run.circumstances, run.path) + kept, encoding="utf-8")
-    headline.write()
-    return PAGE
+    """Writes the page of this machine, and brings what is taken from it up to date."""
+    page = overview.page_of(overview.machine_name(run.circumstances))
+    page.parent.mkdir(exist_ok=True)
+    page.write_text(markdown(rows, run.circumstances, run.path), encoding="utf-8")
+    overview.write()
+    return page
 
 
 def markdown(rows: Sequence[Row], where: Mapping[str, Any], data: Path) -> str:
-    """The page ``docs/benchmarks.md``."""
+    """A page of ``docs/benchmarks``."""
     lines = [
-        "# Benchmarks",
+        f"# Benchmarks: {overview.machine_name(where)}",
         "",
-        "Written by `make bench`; every number is computed from the raw samples of one run.",
+        "Written by `make bench`; every number is computed from the raw samples of one run, as",
+        "[the overview](../benchmarks.md) says.",
         "",
-    ]
-    lines += [f"**{sentence(rows)}**", ""]
-    lines += [
+        f"**{sentence(rows)}**",
+        "",
         "| what | against | peer ÷ ours (95 %) | bar | | ours | theirs |",
         "|---|---|---|---|---|---|---|",
     ]
@@ -88,17 +67,7 @@ def markdown(rows: Sequence[Row], where: Mapping[str, Any], data: Path) -> str:
         value = row.value.text(row.unit) if row.value else "–"
         cells = (row.what, row.against, value, row.bar_text, row.verdict, row.ours, row.theirs)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    lines += [
-        "",
-        "## Machine",
-        "",
-        *_machine(where),
-        f"- raw samples: `{data.name}`",
-        "",
-        "## Method",
-        "",
-        METHOD,
-    ]
+    lines += ["", "## Machine", "", *_machine(where), f"- raw samples: `{data.name}`", ""]
     return "\n".join(lines)
 
 

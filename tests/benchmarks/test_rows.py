@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import report, store
+from benchmarks import store
 from benchmarks.report import markdown, sentence
 from benchmarks.rows import Result, Row, failed
 from benchmarks.settings import Settings
@@ -60,16 +60,6 @@ def test_page_has_every_row_and_the_machine(tmp_path_factory: pytest.TempPathFac
     page = markdown([row(Estimate(2.5, 2.4, 2.6, 9))], WHERE, tmp_path_factory.getbasetemp() / "data.json")
     assert "| what | peer | 2.5× (2.4 to 2.6) | ≥ 2× | reached |" in page
     assert "a processor" in page and "commit abc" in page and "`data.json`" in page
-
-
-def test_page_keeps_what_people_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = tmp_path / "benchmarks.md"
-    page.write_text("# Benchmarks\n\nold numbers\n\n## What was learned\n\n- by hand\n", encoding="utf-8")
-    monkeypatch.setattr(report, "PAGE", page)
-    report.write_page([row(Estimate(2.5, 2.4, 2.6, 9))], Run(tmp_path / "data.json", WHERE))
-    written = page.read_text(encoding="utf-8")
-    assert "old numbers" not in written and "2.5×" in written
-    assert written.endswith("\n\n## What was learned\n\n- by hand\n")
 
 
 def test_rows_survive_their_file(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import headline
+from benchmarks import overview
 from fallline.cli.findings import SWITCHES
 
 ROOT = Path(__file__).parents[2]
@@ -48,9 +48,9 @@ def test_other_commands_are_targets_of_make() -> None:
     assert {"race", "test"} <= named <= targets
 
 
-def test_measured_rows_are_those_of_the_page() -> None:
-    assert headline.is_current(), "run `python -m benchmarks.headline`"
-    assert headline.block((ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")).count("\n") > 5
+def test_measured_rows_are_those_of_the_pages() -> None:
+    assert overview.is_current(), "run `python -m benchmarks.overview`"
+    assert overview.headlines(overview.pages()).count("\n") > 5
 
 
 def test_every_switch_is_on_the_page() -> None:
