@@ -47,7 +47,7 @@ def test_rows_stand_side_by_side_with_what_was_not_reached(docs: Path) -> None:
     assert "[Intel Xeon, avx512](benchmarks/intel-xeon-avx512.md): 1 of 2 bars reached\n" in text
     assert "| what | against | bar | a processor, avx2 | Intel Xeon, avx512 |" in text
     assert "| torch | ≥ 2× | 4.00× (3.90 to 4.10) | – |" in text
-    assert "| other | ≥ 2× | 5.0× (4.9 to 5.1) | 1.5× (1.4 to 1.6), **not reached** |" in text
+    assert "| other | ≥ 2× | 5.00× (4.90 to 5.10) | 1.5× (1.4 to 1.6), **not reached** |" in text
     assert "old" not in text and text.endswith("\n\nby hand\n")
 
 
