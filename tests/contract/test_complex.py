@@ -96,3 +96,32 @@ def test_parameter_that_is_a_lazily_conjugated_or_negated_view(view, name):
     # The memory behind the view has moved too.
     assert_near(base.conj().resolve_conj() if view == "conj" else -base.real, values([q])[0])
     assert "view" in a.explain()
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *((name, {}) for name in fallline.list_optimizers()),
+        ("amos", {"reduce": "rows"}),
+        ("amos_algoperf", {"reduce": "rows"}),
+        ("amos_algoperf", {"reduce": "rows", "style": "reduced"}),
+    ],
+    ids=named,
+)
+def test_complex_parameters_are_stepped_as_pairs_of_reals(name, options):
+    """Also where a state has a number per row: kernels write as many as the pairs have rows."""
+    ours = parameters((4, 5), (3,), (), dtype=torch.complex64)
+    pairs = [Parameter(torch.view_as_real(p.detach()).clone()) for p in ours]
+    a, b = (fallline.create(name, ps, **options, fused=True) for ps in (ours, pairs))
+    for step in range(3):
+        set_gradients(ours, step)
+        for p, q in zip(ours, pairs, strict=True):
+            q.grad = torch.view_as_real(p.grad).clone()
+        a.step()
+        b.step()
+    assert_near([torch.view_as_real(p) for p in values(ours)], values(pairs))
+    again = fallline.create(name, ours, **options)
+    again.load_state_dict(a.state_dict())
+    for p, q in zip(ours, pairs, strict=True):
+        shapes = {k: v.shape for k, v in again.state[p].items() if not v.is_complex()}
+        assert shapes == {k: b.state[q][k].shape for k in shapes}

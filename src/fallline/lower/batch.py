@@ -24,6 +24,11 @@ def real_view(tensor: Tensor) -> Tensor:
     return torch.view_as_real(tensor.resolve_conj().resolve_neg())
 
 
+def real_shape(tensor: Tensor) -> torch.Size:
+    """The shape that programs see of a tensor."""
+    return torch.Size((*tensor.shape, 2)) if tensor.is_complex() else tensor.shape
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Operand:
     """A full-size tensor in memory: dense, or codes with a scale per block.  ``stochastic``: how to round

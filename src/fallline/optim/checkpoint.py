@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from fallline.lower.batch import real_shape
 from fallline.optim import modes
 from fallline.optim.options import GROUP_OPTIONS, IMPLEMENTATION, REFUSED
 from fallline.optim.planning import all_params
@@ -265,7 +266,7 @@ def _loaded_entry(
 ) -> dict[str, Any]:
     """A saved state in the formats that this optimizer keeps, in memory of its own."""
     rule = optimizer.description.rule
-    statics = dict(optimizer._reader.trace(group, param.ndim).statics)
+    statics = dict(optimizer._reader.trace(group, len(real_shape(param))).statics)
     if not isinstance(entry, Mapping):
         raise ValueError(f"{where} is of type {type(entry).__name__}; it should be a dict")
     known = {STEP, MASTER}

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
+from fallline.lower.batch import real_shape
 from fallline.optim.choose import Choice, choose_lowering
 from fallline.optim.group_reader import GroupReader
 from fallline.optim.planning import Groups
@@ -23,7 +24,7 @@ def explain(reader: GroupReader, groups: Groups, states: Mapping[Tensor, Any]) -
             if is_lazy(param):
                 waiting += 1
                 continue
-            program = reader.description.rule.program(reader.trace(group, param.ndim + param.is_complex()))
+            program = reader.description.rule.program(reader.trace(group, len(real_shape(param))))
             found.setdefault(choose_lowering(program, bare_item(param), group), []).append((g, param))
             waiting += not states.get(param) and param.grad is None
     lines = []

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
+from fallline.lower.batch import real_shape
 from fallline.optim.choose import check_possible
 from fallline.optim.layout import check_parameter
 from fallline.optim.options import (
@@ -50,7 +51,7 @@ class GroupReader:
         if group["state_dtype"] == "float32":
             return
         # Which states there are may depend on the number of axes: Adafactor factors matrices, but no vectors.
-        axes = {param.ndim for param in group["params"] if not is_lazy(param)} or {2}
+        axes = {len(real_shape(param)) for param in group["params"] if not is_lazy(param)} or {2}
         programs = [self.description.rule.program(self.trace(group, ndim)) for ndim in sorted(axes)]
         if not any(state.low_bit for program in programs for state in program.states.values()):
             raise ValueError(

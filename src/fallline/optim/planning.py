@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fallline.lower.batch import HALF
+from fallline.lower.batch import HALF, real_shape
 from fallline.optim.choose import choose_lowering
 from fallline.optim.counters import Counters
 from fallline.optim.group_reader import GroupReader
@@ -113,7 +113,7 @@ def _candidates(
                 waiting.append(param)
                 continue
             name = reader.check_member(group, g, index)
-            trace = reader.trace(group, param.ndim + param.is_complex())
+            trace = reader.trace(group, len(real_shape(param)))
             found.append(Candidate(param, number, g, name, reader.description.rule.program(trace)))
     return found, waiting
 

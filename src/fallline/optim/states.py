@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fallline.formats import BlockFormat, applies, block_format
-from fallline.lower.batch import HALF, Item, Operand, real_view
+from fallline.lower.batch import HALF, Item, Operand, real_shape, real_view
 from fallline.optim.layout import overlaps_itself
 from fallline.rules.annotations import PARAM, State
 from fallline.rules.graph import Space
@@ -138,7 +138,8 @@ def scale_key(name: str) -> str:
     return f"{name}:scale"
 
 
-def reduced_shape(state: State, shape: torch.Size) -> tuple[int, ...]:
+def reduced_shape(state: State, param: Tensor) -> tuple[int, ...]:
+    shape = real_shape(param)
     if state.space == Space.ROW:
         return (*shape[:-1], 1)
     if state.space == Space.COL:
@@ -150,7 +151,7 @@ def new_state(name: str, state: State, param: Tensor, state_dtype: str, init: fl
     """The entries of one state at its start."""
     dtype = computing_dtype(param)
     if state.shape is not None:
-        return {name: torch.full(reduced_shape(state, param.shape), init, dtype=dtype, device=param.device)}
+        return {name: torch.full(reduced_shape(state, param), init, dtype=dtype, device=param.device)}
     if state.init == PARAM:
         return {name: param.detach().to(_complex_of(dtype) if param.is_complex() else dtype, copy=True)}
     format = state_format(state, state_dtype, param)
@@ -177,7 +178,7 @@ def fitted(
     if state.shape is not None:
         if entry.get(name) is None:
             return None
-        value = _dense(name, entry[name], reduced_shape(state, param.shape), False, where)
+        value = _dense(name, entry[name], reduced_shape(state, param), False, where)
         return {name: value.to(param.device, computing_dtype(param)).contiguous()}
     wanted = state_format(state, state_dtype, param)
     stored = stored_format(name, state, entry)
