@@ -68,6 +68,19 @@ def test_reader_that_closes_early_is_no_error() -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("more", [[], ["--json"], ["--out", "/dev/full"]])
+def test_full_disk_is_told_in_one_line(more: list[str]) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("there is no /dev/full")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*FALLLINE, "optimizers", *more], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert "could not be written (No space left on device)" in line
+
+
 def test_terminal_without_unicode_gets_question_marks_not_a_traceback() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = subprocess.run([*FALLLINE, "optimizers"], env=environment, capture_output=True, text=True, check=False)

@@ -5,6 +5,7 @@ Bad input gets one line that says what, where, and what would be right.
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -32,6 +33,11 @@ def run(app: Callable[..., Any]) -> None:
         _leave(str(error), BAD_INPUT)
     except KeyboardInterrupt:
         _leave("interrupted", INTERRUPTED)
+    except OSError as error:
+        # Of whatever file an option names: no system looks one up whose name it cannot hold.
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        _leave(f"{error.filename}: {error.strerror}; give a shorter one", BAD_INPUT)
     except Exception as error:
         # typer's own errors; which module they live in differs between its releases.
         if type(error).__name__ == "Abort":

@@ -24,6 +24,10 @@ PIPED_WIDTH = 10_000
 """Columns of text that goes to a file or a pipe: lines there are not broken, for grep."""
 
 
+class NotWritten(BadInput):
+    """A result that could not go where it was meant to, for want of room for instance."""
+
+
 def check_out(out: Path | None, option: str = "--out") -> None:
     """Refuses a file that cannot be written, before any work is done for it."""
     if out is None:
@@ -47,10 +51,13 @@ def emit(data: Any, show: Callable[[Console], None], *, as_json: bool, out: Path
         return
     else:
         text = render(show, _columns() or PIPED_WIDTH)
-    if out is not None:
-        out.write_text(text, encoding="utf-8")
+    if out is None:
+        write(text)
         return
-    write(text)
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise NotWritten(f"--out {out}: could not be written ({error.strerror or error})") from error
 
 
 def write(text: str) -> None:
@@ -58,9 +65,12 @@ def write(text: str) -> None:
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has enough, as in `fallline optimizers | head -1`; nothing may be written at exit either.
+    except OSError as error:
+        # What did not go out would be tried again at the end of the process, with a traceback.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # A reader that has enough, as in `fallline optimizers | head -1`, is no error.
+        if not isinstance(error, BrokenPipeError):
+            raise NotWritten(f"the output could not be written ({error.strerror or error})") from error
 
 
 def render(show: Callable[[Console], None], width: int) -> str:

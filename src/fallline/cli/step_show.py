@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fallline.cli.exits import BadInput
-from fallline.cli.output import check_out, emit, write
+from fallline.cli.output import NotWritten, check_out, emit, write
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -238,10 +236,8 @@ def present(plan: Plan, results: Results, chosen: Format) -> None:
             raise BadInput(f"--figure {chosen.figure}: {error.strerror or error}; {there}") from error
     try:
         _print(report, chosen)
-    except OSError as error:
-        # What did not go out would be tried again at the end of the process, with a traceback.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise BadInput(f"the output could not be written ({error.strerror or error}); {there}") from error
+    except NotWritten as error:
+        raise BadInput(f"{error}; {there}") from error
 
 
 def _print(report: Report, chosen: Format) -> None:
