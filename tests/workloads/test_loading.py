@@ -124,6 +124,15 @@ def test_a_function_that_raises_shows_the_users_traceback_alone(file: Path) -> N
     assert 'return {}["missing"]' in text and "loading.py" not in text
 
 
+def test_what_a_file_prints_stays_out_of_stdout(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "loud.py"
+    text = "print('read')\nimport fallline\ndef workload():\n    print('called')\n"
+    path.write_text(text + "    return fallline.workloads.load('rosenbrock')\n")
+    assert load(str(path)).name == "rosenbrock"
+    printed = capfd.readouterr()
+    assert printed.out == "" and printed.err == "read\ncalled\n"
+
+
 def test_a_file_that_does_not_parse(tmp_path: Path) -> None:
     path = tmp_path / "odd.py"
     path.write_text("def workload(:\n")

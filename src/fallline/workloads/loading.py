@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import importlib.util
@@ -88,6 +89,12 @@ def _from_file(spec: str) -> Workload:
     path = Path(path_text).expanduser()
     if not path.is_file():
         raise WorkloadError(f"{path_text}: there is no such file")
+    # Whatever the user's code prints: stdout is for results alone.
+    with contextlib.redirect_stdout(sys.stderr):
+        return _made(path, path_text, function)
+
+
+def _made(path: Path, path_text: str, function: str) -> Workload:
     module = _imported(path)
     make = getattr(module, function, None)
     if not callable(make):
