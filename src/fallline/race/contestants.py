@@ -136,6 +136,10 @@ def from_toml(path: Path) -> list[Contestant]:
         raise BadContestant(f"{path}: not a TOML file: {error}") from None
     if not tables:
         raise BadContestant(f'{path}: no contestants; each is a table such as [mine] with optimizer = "adamw"')
+    for name in tables:
+        # As -o takes names, and as lines of a table hold them.
+        if not name.strip() or not name.isprintable() or set(",=") & set(name):
+            raise BadContestant(f"{path}: a contestant's name is one printable line without , and =, got {name!r}")
     return [_from_table(name, table, f"{path}: [{name}]") for name, table in tables.items()]
 
 
@@ -148,10 +152,9 @@ def _from_table(name: str, table: Any, where: str) -> Contestant:
     for key, (kind, example) in _KINDS.items():
         if key in table and not isinstance(table[key], kind):
             raise BadContestant(f"{where}: {key} must be {example}, got {table[key]!r}")
-    if not all(isinstance(point, dict) for point in table.get("points", ())):
-        raise BadContestant(
-            f"{where}: points must be a list of tables such as [{{ lr = 1e-3 }}], got {table['points']!r}"
-        )
+    points = table.get("points", [{}])
+    if not points or not all(isinstance(point, dict) for point in points):
+        raise BadContestant(f"{where}: points must be {_KINDS['points'][1]}, got {points!r}")
     base = named(table["optimizer"]) if table["optimizer"] in TUNING else None
     contestant = Contestant(
         name=name,
