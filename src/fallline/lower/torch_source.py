@@ -9,14 +9,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from fallline.rules.graph import INFIX, Node, Space
-from fallline.rules.program import Program
+from fallline.rules.program import Program, reachable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -245,8 +245,8 @@ def torch_source(program: Program, lists: bool = False, tensor_scalars: bool = F
     passes = []
     known: dict[int, Node] = {}
     for k in range(count):
-        computed = _closure(roots[k], known)
-        later = _closure([n for nodes in roots[k + 1 :] for n in nodes], {})
+        computed = _needed(roots[k], known)
+        later = _needed(n for nodes in roots[k + 1 :] for n in nodes)
         uses = {a.index for n in later for a in n.args} | {n.index for nodes in roots[k + 1 :] for n in nodes}
         # Full-size values are computed again by the next pass; only small ones are kept.
         kept = tuple(n for n in computed if n.index in uses and n.space != Space.FULL and n.op != "operand")
@@ -277,13 +277,6 @@ def torch_source(program: Program, lists: bool = False, tensor_scalars: bool = F
     return TorchSource(program, tuple(passes))
 
 
-def _closure(roots: Iterable[Node], known: Mapping[int, Node]) -> list[Node]:
-    """What has to be computed for ``roots`` when ``known`` already is, in order; the host has computed its own."""
-    found: dict[int, Node] = {}
-    pending = list(roots)
-    while pending:
-        node = pending.pop()
-        if node.space != Space.HOST and node.index not in found and node.index not in known:
-            found[node.index] = node
-            pending.extend(node.args)
-    return [found[i] for i in sorted(found)]
+def _needed(roots: Iterable[Node], known: Collection[int] = ()) -> list[Node]:
+    """What has to be computed for ``roots`` when ``known`` already is; the host has computed its own."""
+    return reachable(roots, lambda node: node.space != Space.HOST and node.index not in known)

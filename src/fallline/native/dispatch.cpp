@@ -99,25 +99,17 @@ void in_threads(int threads, int64_t elements, Work work) {
     work(0);
 }
 
-int64_t vector_size(const fl_tensor& t, int space) {
-    return space == 4 || space == 6 ? t.batch * t.rows : space == 5 ? t.batch * t.cols : t.batch;
-}
-
 int count(const fl_program& p, int pass, bool (*wanted)(int space)) {
     int n = 0;
     for (int r = 0; r < p.n_reductions; ++r) n += p.reductions[r].pass == pass && wanted(p.reductions[r].space);
     return n;
 }
 
-bool is_scalar(int space) { return space <= 2; }
-bool is_row(int space) { return space == 4 || space == 6; }
-bool is_col(int space) { return space == 5; }
-
-double joined(double a, double b, int is_max) { return is_max ? fl_math::maximum(a, b) : a + b; }
+bool is_col(int space) { return space == FL_COL; }
 
 float* vector_of(const fl_job* job, const fl_tensor& t, int slot) {
     float* at = reinterpret_cast<float*>(job->workspace + t.vector_at);
-    for (int v = 0; v < slot; ++v) at += vector_size(t, job->program->vector_space[v]);
+    for (int v = 0; v < slot; ++v) at += fl_vector_size(t, job->program->vector_space[v]);
     return at;
 }
 
@@ -132,19 +124,19 @@ void combine_tensor(fl_job* job, int64_t index, int pass) {
         const fl_reduction& red = p.reductions[r];
         if (red.pass != pass) continue;
         const double start = red.is_max ? -HUGE_VAL : 0.0;
-        if (is_scalar(red.space)) {
+        if (fl_is_scalar(red.space)) {
             double acc = start;
             const double* at = job->workspace + job->scalar_partial_at + t.first_tile * job->scalars_per_tile + n_scalar;
             if (t.numel)
-                for (int64_t k = 0; k < tiles; ++k) acc = joined(acc, at[k * job->scalars_per_tile], red.is_max);
+                for (int64_t k = 0; k < tiles; ++k) acc = fl_joined(acc, at[k * job->scalars_per_tile], red.is_max);
             job->scalars[index * p.n_scalars + red.slot] = acc;
             ++n_scalar;
-        } else if (is_row(red.space)) {
+        } else if (fl_is_row(red.space)) {
             float* result = vector_of(job, t, red.slot);
             const double* at = job->workspace + t.row_partial_at + n_row * t.batch * t.rows * tiling.across;
             for (int64_t k = 0; k < t.batch * t.rows; ++k) {
                 double acc = start;
-                for (int64_t b = 0; b < tiling.across; ++b) acc = joined(acc, at[k * tiling.across + b], red.is_max);
+                for (int64_t b = 0; b < tiling.across; ++b) acc = fl_joined(acc, at[k * tiling.across + b], red.is_max);
                 result[k] = static_cast<float>(acc);
             }
             ++n_row;
@@ -155,7 +147,7 @@ void combine_tensor(fl_job* job, int64_t index, int pass) {
                 for (int64_t c = 0; c < t.cols; ++c) {
                     double acc = start;
                     for (int64_t d = 0; d < tiling.down; ++d)
-                        acc = joined(acc, at[(m * tiling.down + d) * t.cols + c], red.is_max);
+                        acc = fl_joined(acc, at[(m * tiling.down + d) * t.cols + c], red.is_max);
                     result[m * t.cols + c] = static_cast<float>(acc);
                 }
             ++n_col;
@@ -167,10 +159,10 @@ void combine_all(fl_job* job, int pass) {
     const fl_program& p = *job->program;
     for (int r = 0; r < p.n_reductions; ++r) {
         const fl_reduction& red = p.reductions[r];
-        if (red.pass != pass || red.space != 1) continue;
+        if (red.pass != pass || red.space != FL_ALL) continue;
         double acc = red.is_max ? -HUGE_VAL : 0.0;
         for (int64_t i = 0; i < job->n_tensors; ++i)
-            if (job->tensors[i].row >= 0) acc = joined(acc, job->scalars[i * p.n_scalars + red.slot], red.is_max);
+            if (job->tensors[i].row >= 0) acc = fl_joined(acc, job->scalars[i * p.n_scalars + red.slot], red.is_max);
         for (int64_t i = 0; i < job->n_tensors; ++i) job->scalars[i * p.n_scalars + red.slot] = acc;
     }
 }
@@ -202,8 +194,8 @@ FL_API int64_t fl_plan(fl_job* job) {
     job->chunks = job->tiles = job->elements = 0;
     int scalar_kinds = 0, row_kinds = 0, col_kinds = 0;
     for (int k = 0; k < p.n_passes; ++k) {
-        scalar_kinds = std::max(scalar_kinds, count(p, k, is_scalar));
-        row_kinds = std::max(row_kinds, count(p, k, is_row));
+        scalar_kinds = std::max(scalar_kinds, count(p, k, fl_is_scalar));
+        row_kinds = std::max(row_kinds, count(p, k, fl_is_row));
         col_kinds = std::max(col_kinds, count(p, k, is_col));
     }
     for (int64_t i = 0; i < job->n_tensors; ++i) {
@@ -217,7 +209,7 @@ FL_API int64_t fl_plan(fl_job* job) {
         job->tiles += t.numel ? t.batch * tiling.down * tiling.across : 0;
         t.vector_at = at;
         int64_t floats = 0;
-        for (int v = 0; v < p.n_vectors; ++v) floats += vector_size(t, p.vector_space[v]);
+        for (int v = 0; v < p.n_vectors; ++v) floats += fl_vector_size(t, p.vector_space[v]);
         at += (floats + 1) / 2;
         t.row_partial_at = at;
         at += row_kinds * t.batch * t.rows * tiling.across;

@@ -8,6 +8,13 @@
 
 #include "kernel.h"
 
+// Of every instruction set its own: under one common name the linker would merge what is compiled for several.
+#ifdef FL_ISA
+#define FL_NAME_(isa) fl_##isa
+#define FL_NAME(isa) FL_NAME_(isa)
+#define FL_NS FL_NAME(FL_ISA)
+#endif
+
 // One full-size tensor of one parameter: where it is and how its elements are stored.
 struct fl_operand {
     void* data;
@@ -32,10 +39,23 @@ struct fl_tensor {
     int64_t vector_at, row_partial_at, col_partial_at;
 };
 
+// Over which indices a value varies: Space in rules/graph.py.
+enum fl_space : int32_t { FL_ALL = 1, FL_TENSOR = 2, FL_BATCH = 3, FL_ROW = 4, FL_COL = 5, FL_LEAD = 6 };
+
+inline bool fl_is_scalar(int space) { return space <= FL_TENSOR; }
+inline bool fl_is_row(int space) { return space == FL_ROW || space == FL_LEAD; }
+
+inline int64_t fl_vector_size(const fl_tensor& t, int space) {
+    return t.batch * (fl_is_row(space) ? t.rows : space == FL_COL ? t.cols : 1);
+}
+
+// How the results of two parts become one.
+inline double fl_joined(double a, double b, int is_max) { return is_max ? fl_math::maximum(a, b) : a + b; }
+
 // Where a reduction's result goes.
 struct fl_reduction {
     int32_t pass;
-    int32_t space;  // rules/graph.py: 1 all, 2 tensor, 4 row, 5 col, 6 lead
+    int32_t space;  // fl_space
     int32_t slot;   // scalar or vector
     int32_t is_max;
 };

@@ -1,10 +1,6 @@
 // The memory bandwidth of this machine for so many streams, written by hand to be the limit that kernels are
 // measured against: plain sums, several elements in flight, software prefetch at a distance the caller chooses.
 
-#define FL_NAME_(isa) fl_##isa
-#define FL_NAME(isa) FL_NAME_(isa)
-#define FL_NS FL_NAME(FL_ISA)
-
 #include <cstring>
 
 #include "engine.h"

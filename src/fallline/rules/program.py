@@ -64,16 +64,11 @@ class Program:
 
     def pass_nodes(self, k: int) -> list[Node]:
         """The full-size nodes pass ``k`` computes, in order."""
-        roots = self.reductions[k] if k < len(self.reductions) else tuple(self.writes.values())
-        full: dict[int, Node] = {}
-        pending = [a for node in roots for a in ((node.args) if k < len(self.reductions) else (node,))]
-        while pending:
-            node = pending.pop()
-            if node.index in full or node.space != Space.FULL:
-                continue
-            full[node.index] = node
-            pending.extend(node.args)
-        return [full[i] for i in sorted(full)]
+        if k < len(self.reductions):
+            roots = [arg for node in self.reductions[k] for arg in node.args]
+        else:
+            roots = list(self.writes.values())
+        return reachable(roots, lambda node: node.space == Space.FULL)
 
     @functools.cached_property
     def host(self) -> Callable[..., tuple[tuple[float, ...], tuple[float, ...]]]:
@@ -106,13 +101,14 @@ def _host_name(node: Node) -> str:
     return f"_{node.attr}" if node.op == "host" else f"t{node.index}"
 
 
-def reachable(roots: Iterable[Node]) -> list[Node]:
-    """The nodes that ``roots`` need, themselves included, each after its arguments."""
+def reachable(roots: Iterable[Node], through: Callable[[Node], bool] = lambda node: True) -> list[Node]:
+    """The nodes that ``roots`` need, themselves included, each after its arguments; nothing that ``through`` refuses, nor
+    what only that needs."""
     found: dict[int, Node] = {}
     pending = list(roots)
     while pending:
         node = pending.pop()
-        if node.index not in found:
+        if node.index not in found and through(node):
             found[node.index] = node
             pending.extend(node.args)
     return [found[i] for i in sorted(found)]

@@ -21,7 +21,7 @@ from fallline.lower.native.expressions import indent
 from fallline.lower.native.passes import Pass
 from fallline.lower.native.slots import Slots
 from fallline.rules.graph import Node, Space
-from fallline.rules.program import Program
+from fallline.rules.program import Program, reachable
 
 _SLOW = {"div", "exp", "log", "pow", "rsqrt", "sqrt", "tanh"}
 """Operations that are not worth computing twice."""
@@ -198,12 +198,5 @@ class PackedPass(Pass):
 
 
 def _needed(roots: Iterable[Node], known: Collection[int] = ()) -> list[Node]:
-    """The full-size nodes that ``roots`` need beyond the known ones, each after its arguments."""
-    found: dict[int, Node] = {}
-    pending = list(roots)
-    while pending:
-        node = pending.pop()
-        if node.space == Space.FULL and node.index not in found and node.index not in known:
-            found[node.index] = node
-            pending.extend(node.args)
-    return [found[i] for i in sorted(found)]
+    """The full-size nodes that ``roots`` need beyond the known ones."""
+    return reachable(roots, lambda node: node.space == Space.FULL and node.index not in known)

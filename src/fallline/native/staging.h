@@ -1,0 +1,100 @@
+// Operands that are not plain float32 in memory order (16-bit, low-bit, strided) pass through buffers that stay in the L1
+// cache, so that kernels see consecutive floats.
+#pragma once
+
+#include "engine.h"
+#include "formats.h"
+
+namespace FL_NS {
+namespace {
+
+struct Staged {
+    alignas(64) float operand[FL_MAX_OPERANDS][FL_STAGE];
+};
+
+inline bool is_direct(const fl_operand& o) { return o.format == F32 && !o.strides; }
+
+inline int64_t element_bytes(int format) { return format == F32 ? 4 : format == BF16 || format == F16 ? 2 : 1; }
+
+// Of n elements; 4-bit codes lie two in a byte.
+inline int64_t bytes_of(int format, int64_t n) {
+    return format == I4_SIGNED || format == I4_NONNEG ? n / 2 : n * element_bytes(format);
+}
+
+// Visits the elements [start, start + n) of a strided tensor in logical order as runs along the last axis.
+template <class Visit>
+void for_runs(const fl_tensor& t, const int64_t* strides, int64_t start, int64_t n, Visit visit) {
+    int64_t index[64];
+    int64_t rest = start, offset = 0;
+    for (int d = t.ndim - 1; d >= 0; --d) {
+        index[d] = rest % t.sizes[d];
+        rest /= t.sizes[d];
+        offset += index[d] * strides[d];
+    }
+    if (t.ndim == 0) {
+        visit(0, 0, 1, 1);
+        return;
+    }
+    const int last = t.ndim - 1;
+    for (int64_t done = 0; done < n;) {
+        const int64_t room = t.sizes[last] - index[last];
+        const int64_t run = room < n - done ? room : n - done;
+        visit(done, offset, strides[last], run);
+        done += run;
+        index[last] += run;
+        offset += run * strides[last];
+        for (int d = last; d > 0 && index[d] == t.sizes[d]; --d) {
+            offset -= t.sizes[d] * strides[d];
+            index[d] = 0;
+            ++index[d - 1];
+            offset += strides[d - 1];
+        }
+    }
+}
+
+inline void gather(const fl_tensor& t, const fl_operand& o, int64_t start, int64_t n, float* out) {
+    const char* base = static_cast<const char*>(o.data);
+    const int64_t size = element_bytes(o.format);
+    for_runs(t, o.strides, start, n, [&](int64_t at, int64_t offset, int64_t stride, int64_t run) {
+        if (o.format == F32) {
+            const float* x = reinterpret_cast<const float*>(base) + offset;
+            for (int64_t i = 0; i < run; ++i) out[at + i] = x[i * stride];
+        } else {
+            for (int64_t i = 0; i < run; ++i)
+                load(static_cast<Format>(o.format), base + (offset + i * stride) * size, nullptr, 0, 1, out + at + i);
+        }
+    });
+}
+
+inline void scatter(const fl_tensor& t, const fl_operand& o, int64_t start, int64_t n, const float* in) {
+    char* base = static_cast<char*>(o.data);
+    // Rounded in logical order first: the random bits belong to the element, not to where it lies.
+    alignas(64) uint16_t half[FL_STAGE];
+    if (o.format != F32) store(static_cast<Format>(o.format), half - start, nullptr, start, n, in, o.stochastic, o.key);
+    for_runs(t, o.strides, start, n, [&](int64_t at, int64_t offset, int64_t stride, int64_t run) {
+        if (o.format == F32) {
+            float* x = reinterpret_cast<float*>(base) + offset;
+            for (int64_t i = 0; i < run; ++i) x[i * stride] = in[at + i];
+        } else {
+            uint16_t* x = reinterpret_cast<uint16_t*>(base) + offset;
+            for (int64_t i = 0; i < run; ++i) x[i * stride] = half[at + i];
+        }
+    });
+}
+
+inline void fetch(const fl_tensor& t, const fl_operand& o, int64_t start, int64_t n, float* out) {
+    if (o.strides)
+        gather(t, o, start, n, out);
+    else
+        load(static_cast<Format>(o.format), o.data, o.scale, start, n, out);
+}
+
+inline void put(const fl_tensor& t, const fl_operand& o, int64_t start, int64_t n, const float* in) {
+    if (o.strides)
+        scatter(t, o, start, n, in);
+    else
+        store(static_cast<Format>(o.format), o.data, o.scale, start, n, in, o.stochastic, o.key);
+}
+
+}  // namespace
+}  // namespace FL_NS

@@ -1,0 +1,152 @@
+// The last pass, which computes and writes: in place where memory allows, packed on 8-bit states, staged otherwise.
+
+#include "segments.h"
+#include "staging.h"
+#include "tasks.h"
+
+namespace FL_NS {
+namespace {
+
+constexpr int64_t PREFETCH_AHEAD = 2 * FL_STAGE;
+
+inline void prefetch_lines(const char* from, int64_t bytes) {
+    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 3);
+}
+
+static_assert(FL_STAGE <= fl_vec::SPAN, "packed kernels hold a stage");
+
+// 8-bit states of a parameter whose other operands are plain float32: the packed kernel can take it.
+bool is_packed(const fl_program& p, const fl_tensor& t) {
+    if (!p.entry->packed || p.tiled || t.echo) return false;
+    bool any = false;
+    for (int o = 0; o < p.n_operands; ++o) {
+        const int format = t.operands[o].format;
+        const bool coded = p.packable >> o & 1;
+        if (coded ? format != I8_SIGNED && format != I8_NONNEG : !is_direct(t.operands[o])) return false;
+        any = any || coded;
+    }
+    return any;
+}
+
+// Whether no code of the stage that begins at start means NaN.
+inline bool is_clean(const fl_operand& o, int64_t start) {
+    bool marked = false;
+    for (int64_t b = start / I8_BLOCK; b < (start + FL_STAGE) / I8_BLOCK; ++b) marked |= fl_vec::has_nan(o.scale[b]);
+    return !marked;
+}
+
+// The last pass over whole clean blocks of 8-bit states; returns how many elements from start on it did.
+int64_t write_packed(const fl_job* job, const fl_tensor& t, int64_t start, int64_t n, const float* s) {
+    const fl_program& p = *job->program;
+    float* io[FL_MAX_OPERANDS];
+    uint8_t* codes[FL_MAX_OPERANDS];
+    float* scales[FL_MAX_OPERANDS];
+    int64_t done = 0;
+    for (; done + FL_STAGE <= n; done += FL_STAGE) {
+        const int64_t e = start + done;
+        for (int o = 0; o < p.n_operands; ++o) {
+            const fl_operand& operand = t.operands[o];
+            if (!(p.packable >> o & 1)) {
+                io[o] = static_cast<float*>(operand.data) + e;
+                continue;
+            }
+            if (!is_clean(operand, e)) return done;
+            codes[o] = static_cast<uint8_t*>(operand.data) + e;
+            scales[o] = operand.scale + e / I8_BLOCK;
+        }
+        const fl_segment segment{FL_STAGE, io, s, nullptr, nullptr, nullptr, codes, scales};
+        p.entry->packed(&segment);
+    }
+    return done;
+}
+
+// The last pass over [start, start + n) of a parameter.
+void write_range(const fl_job* job, fl_tensor& t, int64_t start, int64_t n, bool direct, float* s, Place& place,
+                 Staged& staged) {
+    const fl_program& p = *job->program;
+    const fl_kernel kernel = p.entry->passes[p.n_passes - 1];
+    float* io[FL_MAX_OPERANDS];
+    fl_segment segment{n, io, s, place.col, nullptr, nullptr, nullptr, nullptr};
+    // Calls the kernel on [at, at + m) of the parameter, whose operands begin at block; rows are segments of their own.
+    const auto compute = [&](float* const* block, int64_t at, int64_t m) {
+        for (int64_t done = 0; done < m;) {
+            int64_t run = m - done;
+            if (p.tiled) {
+                const int64_t line = (at + done) / t.cols, col = (at + done) % t.cols;
+                run = t.cols - col < run ? t.cols - col : run;
+                enter_segment(p, t, line / t.rows, line % t.rows, col, place, s);
+            }
+            for (int o = 0; o < p.n_operands; ++o) io[o] = block[o] + done;
+            segment.n = run;
+            kernel(&segment);
+            done += run;
+        }
+    };
+    if (direct) {
+        float* whole[FL_MAX_OPERANDS];
+        for (int o = 0; o < p.n_operands; ++o) whole[o] = static_cast<float*>(t.operands[o].data) + start;
+        compute(whole, start, n);
+        return;
+    }
+    const uint32_t reads = p.reads[p.n_passes - 1];
+    for (int64_t e = start, end = start + n; e < end; e += FL_STAGE) {
+        const int64_t m = end - e < FL_STAGE ? end - e : FL_STAGE;
+        float* block[FL_MAX_OPERANDS];
+        for (int o = 0; o < p.n_operands; ++o) {
+            const fl_operand& operand = t.operands[o];
+            const bool in_place = is_direct(operand);
+            block[o] = in_place ? static_cast<float*>(operand.data) + e : staged.operand[o];
+            if (!in_place && (reads >> o & 1)) fetch(t, operand, e, m, block[o]);
+        }
+        // While this block is computed and encoded the memory would idle: ask for the one after the next.
+        if (e + PREFETCH_AHEAD + FL_STAGE <= t.numel)
+            for (int o = 0; o < p.n_operands; ++o) {
+                const fl_operand& operand = t.operands[o];
+                if (operand.strides) continue;
+                const char* data = static_cast<const char*>(operand.data);
+                prefetch_lines(data + bytes_of(operand.format, e + PREFETCH_AHEAD), bytes_of(operand.format, m));
+            }
+        compute(block, e, m);
+        for (int o = 0; o < p.n_operands; ++o)
+            if ((p.writes >> o & 1) && !is_direct(t.operands[o])) put(t, t.operands[o], e, m, block[o]);
+        if (t.echo && (p.writes & 1)) put(t, *t.echo, e, m, block[0]);
+    }
+}
+
+}  // namespace
+
+void write_chunks(const fl_job* job, fl_tasks& tasks, int worker) {
+    const fl_program& p = *job->program;
+    Staged staged;
+    Place place{};
+    float s[FL_MAX_SCALARS];
+    int64_t current = -1;
+    bool direct = false, packed = false;
+    for (int64_t begin, end; tasks.take(worker, begin, end);) {
+        int64_t index = owner_of(job, begin, &fl_tensor::first_chunk);
+        for (int64_t chunk = begin; chunk < end; ++chunk) {
+            while (index + 1 < job->n_tensors && job->tensors[index + 1].first_chunk <= chunk) ++index;
+            fl_tensor& t = job->tensors[index];
+            if (t.row < 0) continue;
+            if (index != current) {
+                current = index;
+                fill_scalars(job, t, index, s);
+                if (p.n_vectors) locate_vectors(job, t, place);
+                direct = !t.echo;
+                for (int o = 0; o < p.n_operands; ++o) direct = direct && is_direct(t.operands[o]);
+                packed = is_packed(p, t);
+            }
+            const int64_t start = (chunk - t.first_chunk) * FL_CHUNK;
+            const int64_t n = t.numel - start < FL_CHUNK ? t.numel - start : FL_CHUNK;
+            for (int64_t done = 0; done < n;) {
+                if (packed) done += write_packed(job, t, start + done, n - done, s);
+                // What is left: everything, one stage with a NaN, or the end of the parameter.
+                const int64_t rest = packed && n - done > FL_STAGE ? FL_STAGE : n - done;
+                if (rest > 0) write_range(job, t, start + done, rest, direct, s, place, staged);
+                done += rest;
+            }
+        }
+    }
+}
+
+}  // namespace FL_NS
