@@ -102,8 +102,8 @@ def _host_name(node: Node) -> str:
 
 
 def reachable(roots: Iterable[Node], through: Callable[[Node], bool] = lambda node: True) -> list[Node]:
-    """The nodes that ``roots`` need, themselves included, each after its arguments; nothing that ``through`` refuses, nor
-    what only that needs."""
+    """The nodes that ``roots`` need, themselves included, each after its arguments; nothing that ``through`` refuses,
+    nor what only that needs."""
     found: dict[int, Node] = {}
     pending = list(roots)
     while pending:
