@@ -63,6 +63,48 @@ def test_step_hooks_run_around_the_step(where):
     assert len(seen) == 2
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_step_of_a_subclass_and_hooks_run_once(compiled):
+    seen = []
+
+    class Counting(fallline.AdamW):
+        def step(self, closure=None):
+            seen.append("step")
+            return super().step(closure)
+
+    (p,) = parameters((3,))
+    opt = Counting([p], lr=0.1)
+    opt.register_step_pre_hook(lambda *_: seen.append("pre"))
+    opt.register_step_post_hook(lambda *_: seen.append("post"))
+
+    def train():
+        p.grad = torch.ones(3)
+        opt.step()
+
+    (torch.compile(train, backend="eager") if compiled else train)()
+    assert seen == ["pre", "step", "post"]
+    assert opt.state[p]["step"] == 1
+
+
+def test_what_is_put_around_step_runs_once_inside_a_compiled_training_step():
+    (p,) = parameters((3,))
+    opt, calls = fallline.AdamW([p], lr=0.1), []
+    original = opt.step
+
+    def counted(*args, **kwargs):
+        calls.append(1)
+        return original(*args, **kwargs)
+
+    opt.step = counted
+
+    def train():
+        p.grad = torch.ones(3)
+        opt.step()
+
+    torch.compile(train, backend="eager")()
+    assert len(calls) == 1
+
+
 def test_pre_hook_may_replace_the_closure():
     (p,) = parameters((3,))
     opt = fallline.AdamW([p], lr=0.1)

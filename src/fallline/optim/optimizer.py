@@ -172,7 +172,8 @@ class RuleOptimizer(torch.optim.Optimizer):
         """One step.  ``closure`` reevaluates the model and returns the loss, as in torch."""
         if torch.compiler.is_dynamo_compiling() or _frame_callback() is not None:
             return _untraced_step(self, closure)
-        if _profiler_enabled() or _has_hooks(self):
+        # Around a subclass's own step() torch has put its wrapper, which runs the hooks.
+        if (_profiler_enabled() or _has_hooks(self)) and type(self).step is RuleOptimizer.step:
             return _hooked_step(self, closure) if closure is not None else _hooked_step(self)
         return self._step(closure)
 
@@ -392,4 +393,5 @@ _frame_callback = torch._C._dynamo.eval_frame.get_eval_frame_callback
 
 @torch._disable_dynamo  # type: ignore[attr-defined]
 def _untraced_step(optimizer: RuleOptimizer, closure: Callable[[], Any] | None) -> Any:
-    return optimizer.step(closure) if closure is not None else optimizer.step()
+    # Not optimizer.step(): what a subclass or a scheduler has put around it has run already.
+    return RuleOptimizer.step(optimizer, closure)
