@@ -59,7 +59,8 @@ OPTIONS = {
     "rounding_seed": "An integer; with the step and the number of the parameter it decides all random roundings, in "
     "every lowering alike.",
     "clip_norm": "Multiplies all gradients by min(1, clip_norm / (norm + 1e-6)), as `torch.nn.utils.clip_grad_norm_` "
-    "does, with the norm of all of them, which is then in `optimizer.grad_norm`; they are not written to.",
+    "does, with the norm of all of them, which is then in `optimizer.grad_norm`, infinite after a step that a "
+    "GradScaler skips; they are not written to.",
     "skip_nonfinite": "Makes no step, and counts none, if a gradient has an infinity or NaN.",
 }
 

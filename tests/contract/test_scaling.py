@@ -99,6 +99,19 @@ def test_attributes_as_the_scaler_sets_them():
     assert_same(values(params), values(plain))
 
 
+def test_norm_of_a_step_that_the_scaler_skips_is_not_that_of_the_last_one():
+    (p,) = parameters((3,))
+    opt, amp = fallline.AdamW([p], clip_norm=10.0), scaler(2.0)
+    norms = []
+    for value in (1.0, math.inf, 1.0):
+        opt.zero_grad()
+        amp.scale((p * torch.tensor([value, 0.0, 0.0])).sum()).backward()
+        amp.step(opt)
+        amp.update()
+        norms.append(opt.grad_norm.item())
+    assert norms == [1.0, math.inf, 1.0]
+
+
 def test_trained_with_autocast_and_scaler():
     torch.manual_seed(0)
     model = torch.nn.Linear(8, 4)

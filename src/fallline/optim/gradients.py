@@ -113,6 +113,12 @@ def factor(optimizer: RuleOptimizer, buckets: Sequence[Bucket], sparse: Sequence
     return unscale * min(1.0, optimizer.clip_norm / (norm + 1e-6)) if not math.isnan(norm) else math.nan
 
 
+def note_overflow(optimizer: RuleOptimizer) -> None:
+    """Says of a step that a GradScaler skips what its norm is; the last step's would look like one of this."""
+    if optimizer.clip_norm is not None or optimizer.skip_nonfinite:
+        optimizer.grad_norm = torch.tensor(math.inf, dtype=torch.float32, device="cpu")
+
+
 def _norm(bucket: Bucket) -> float:
     companion = bucket.companion(NORM)
     late = companion.run(StepNumbers(rows=[()], row_of=[0] * len(bucket.items)))

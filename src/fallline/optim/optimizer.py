@@ -193,6 +193,7 @@ class RuleOptimizer(torch.optim.Optimizer):
                 loss = closure()
         found_inf = getattr(self, "found_inf", None)
         if found_inf is not None and float(found_inf) != 0.0:
+            gradients.note_overflow(self)
             return loss
         plan, sparse = self._bound_plan()
         try:
