@@ -19,6 +19,31 @@ def test_groups_have_their_own_hyperparameters():
     assert_near(values([a, b]), values([c, d]))
 
 
+def test_groups_carry_notes_of_users_and_other_packages():
+    """As in torch: PyTorch Lightning reads a name, timm and others keep a factor of the rate."""
+    a, b = parameters((3,), (2,))
+    notes = {"name": "decoder", "lr_scale": 0.5, "lr_mult": 2.0}
+    opt = fallline.AdamW([{"params": [a], **notes}, {"params": [b]}])
+    run(opt, 1)
+    again = fallline.AdamW([{"params": [a]}, {"params": [b]}])
+    again.load_state_dict(opt.state_dict())
+    assert notes.items() <= again.param_groups[0].items()
+    assert not notes.keys() & again.param_groups[1].keys()
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ({"weight_deacy": 0.1}, "no group option 'weight_deacy'; did you mean 'weight_decay'"),
+        ({"nesterov": True}, "AdamW has no group option 'nesterov'; it has amsgrad, betas"),
+        ({"clip_norm": 1.0}, "clip_norm is an option of the optimizer, not of a group"),
+    ],
+)
+def test_what_looks_like_an_option_of_a_group_and_is_none_is_refused(option, says):
+    with pytest.raises(TypeError, match=says):
+        fallline.AdamW([{"params": parameters((3,)), **option}])
+
+
 def test_group_added_after_steps_starts_from_its_own_first_step():
     a, b = parameters((5, 3), (7,))
     c, d = copies([a, b])

@@ -38,6 +38,8 @@ REFUSED = {
 
 _FLAGS = ("maximize", "compiled", "cautious", "stochastic_rounding", "master_weights")
 
+# What options are called elsewhere.
+OTHER_NAMES = {"learning_rate": "lr", "wd": "weight_decay", "epsilon": "eps"}
 
 # What torch's schedulers keep in a group.
 SCHEDULER_KEYS = ("initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum", "swa_lr")
@@ -48,8 +50,14 @@ def check_group_keys(group: Any, known: Collection[str], optimizer: str) -> None
         got = f"the entries {', '.join(map(str, group))}" if isinstance(group, dict) else f"a {type(group).__name__}"
         raise TypeError(f"a parameter group must be a dict with the entry 'params', got {got}")
     for name in group:
-        if name not in known and name not in ("params", "param_names", *SCHEDULER_KEYS):
-            close = difflib.get_close_matches(str(name), [str(k) for k in known], n=1)
+        if name in known or name in ("params", "param_names", *SCHEDULER_KEYS):
+            continue
+        if name in OPTIMIZER_OPTIONS:
+            raise TypeError(f"{name} is an option of the optimizer, not of a group; pass it to {optimizer}(…)")
+        # Groups may carry notes of users and other packages (a name, timm's lr_scale), as in torch; what looks like an
+        # option would be ignored silently.
+        close = difflib.get_close_matches(OTHER_NAMES.get(name, str(name)), [str(k) for k in known], n=1, cutoff=0.8)
+        if close or any(name in d.defaults or name in d.rule.states for d in descriptions()):
             hint = f"; did you mean {close[0]!r}?" if close else f"; it has {', '.join(sorted(known))}"
             raise TypeError(f"{optimizer} has no group option {name!r}{hint}")
 
