@@ -209,6 +209,12 @@ def test_export_of_an_optimizer_that_torch_does_not_have_is_refused():
         fallline.export_for_torch(fallline.Lion(parameters((3,))))
 
 
+def test_export_of_a_cautious_optimizer_is_refused():
+    """torch would go on with steps that are not masked."""
+    with pytest.raises(ValueError, match=r"torch\.optim\.AdamW is not cautious=True; use state_dict\(\)"):
+        fallline.export_for_torch(fallline.AdamW(parameters((3,)), cautious=True))
+
+
 def test_export_of_a_user_rule_is_refused():
     from .test_copies import Signum
 

@@ -230,6 +230,17 @@ def test_presets_set_an_option_of_their_class(preset, base, option):
     assert overridden.param_groups[0][option[0]] != option[1]
 
 
+@pytest.mark.parametrize("library", [fallline, torch.optim])
+def test_preset_stays_what_it_is_when_it_loads_a_checkpoint_of_its_class(library):
+    base = library.Adam(parameters((3,)), lr=0.5)
+    run(base, 2)
+    opt = fallline.AMSGrad(parameters((3,)))
+    opt.load_state_dict(base.state_dict())
+    assert opt.param_groups[0]["amsgrad"] is True and opt.param_groups[0]["lr"] == 0.5
+    run(opt, 1)
+    assert "max_exp_avg_sq" in opt.state[opt.param_groups[0]["params"][0]]
+
+
 def test_classes_are_made_once_and_look_like_classes():
     assert fallline.AdamW is fallline.AdamW is fallline.optim.registry.builtin_class("AdamW")
     assert fallline.AdamW.__name__ == "AdamW" and fallline.AdamW.__module__ == "fallline"

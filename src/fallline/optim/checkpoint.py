@@ -74,6 +74,7 @@ def export_for_torch(optimizer: RuleOptimizer) -> dict[str, Any]:
         for name in optimizer.description.defaults:
             if name not in theirs and name not in GROUP_OPTIONS:
                 _check_usual(optimizer, group, name, "use state_dict() to save it")
+        _check_usual(optimizer, group, "cautious", "use state_dict() to save it")
     saved = optimizer.state_dict()
     saved.pop(HEADER)
     states = optimizer.description.rule.states
@@ -197,7 +198,7 @@ def _matched(optimizer: RuleOptimizer, saved: Mapping[str, Any]) -> dict[int, Te
 def _check_usual(optimizer: RuleOptimizer, group: Mapping[str, Any], name: str, remedy: str) -> None:
     """Of an option that torch does not have, it has the default: one of several variants, ε outside the root."""
     description = optimizer.description
-    usual = description.defaults.get(name)
+    usual = {**GROUP_OPTIONS, **description.defaults}.get(name)
     if group.get(name, usual) != usual:
         raise ValueError(f"torch.optim.{description.torch_class} is not {name}={group[name]!r}; {remedy}")
 
@@ -210,7 +211,8 @@ def _merged_group(
     torch_class: str | None,
 ) -> dict[str, Any]:
     """The checkpoint's hyperparameters and what schedulers keep beside them; how and in what memory to
-    compute stays as this object was made.  What ``torch_class``, its origin, does not have stays too."""
+    compute stays as this object was made, and so does what makes a preset one.  What ``torch_class``, its
+    origin, does not have stays too."""
     description = optimizer.description
     known = None
     if torch_class is not None:
@@ -232,7 +234,7 @@ def _merged_group(
                 f"{where} has {name}={theirs[name]!r}: it is of another optimizer than {type(optimizer).__name__}; "
                 "load it into the class that wrote it"
             )
-    keep = {"params", *REFUSED, *IMPLEMENTATION}
+    keep = {"params", *REFUSED, *IMPLEMENTATION, *description.preset_options}
     new = {name: deepcopy(value) for name, value in theirs.items() if name not in keep}
     if torch_class is None:
         new.update(_group_states(optimizer, theirs, where))

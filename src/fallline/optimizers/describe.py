@@ -61,6 +61,8 @@ class Description:
     sparse: bool = False
     """Takes sparse gradients: a zero gradient leaves the parameter and its states as they are."""
     preset_of: str | None = None
+    preset_options: tuple[str, ...] = ()
+    """What makes it a preset, and so does not come from a checkpoint."""
 
     @property
     def summary(self) -> str:
@@ -163,4 +165,5 @@ def preset(base: Description, name: str, class_name: str, doc: str, **options: A
         doc=doc,
         defaults={**base.defaults, **options},
         preset_of=base.name,
+        preset_options=tuple(options),
     )
