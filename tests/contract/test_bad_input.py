@@ -285,7 +285,8 @@ def test_what_is_not_finite_is_told_so(optimizer, name, value):
     )
     with pytest.raises(ValueError) as error:
         make([p()], **{alias: given})
-    assert str(error.value).startswith(f"{spelled} must be finite and >") and str(error.value).endswith(f"got {value}")
+    says = described.rule.hypers[name].says
+    assert str(error.value) == f"{spelled} must be finite and {says}, got {value}"
 
 
 SET_LATER = {

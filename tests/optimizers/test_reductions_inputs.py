@@ -30,6 +30,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("Adafactor", dict(beta1=0.9), 'need variant="hf"'),
     ("Adafactor", dict(scale_parameter=False), 'need variant="hf"'),
     ("Adafactor", dict(d=0.5), 'd must be >= 1 with variant="torch"'),
+    ("Adafactor", dict(beta2_decay=0.5), "beta2_decay must be <= 0, got 0.5"),
     ("Adafactor", dict(variant="optax"), "variant must be 'torch' or 'hf', got 'optax'"),
     ("Adafactor", dict(relative_step=3), "relative_step must be True or False, got 3"),
     ("SGDP", dict(momentum=1.0), r"momentum must be in \[0, 1\), got 1"),

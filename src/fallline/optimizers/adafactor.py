@@ -51,7 +51,6 @@ from fallline.rules import (
     axis,
     choice,
     direction,
-    finite,
     fraction,
     maximum,
     mean,
@@ -68,6 +67,7 @@ from fallline.rules import (
     switch,
     where,
 )
+from fallline.rules.annotations import Range
 
 
 def rms(x):
@@ -75,6 +75,7 @@ def rms(x):
 
 
 TORCH, HF = 0, 1
+not_positive = Range("<= 0", lambda x: x <= 0, finite=True)  # means that forget more than all are negative
 
 
 @rule(
@@ -88,7 +89,7 @@ def adafactor(
     variance: nonneg(when="not factored"),
     exp_avg: signed(when="heavy"),
     *,
-    lr: optional(nonnegative, means=0.0), beta2_decay: finite, eps1: optional(nonnegative, means=-1.0),
+    lr: optional(nonnegative, means=0.0), beta2_decay: not_positive, eps1: optional(nonnegative, means=-1.0),
     eps2: nonnegative, d: positive, weight_decay, variant: choice("torch", "hf"), beta1: optional(fraction),
     scale_parameter: static, relative_step: switch, warmup_init: switch,
     step, dtype_eps, factored: static, heavy: static,
