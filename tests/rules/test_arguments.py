@@ -24,6 +24,7 @@ from fallline.rules import (
     static,
     sum,
     weights,
+    where,
 )
 from fallline.rules.graph import Space
 from fallline.rules.rule import Trace
@@ -279,3 +280,19 @@ def test_annotations_may_be_postponed(tmp_path: Path) -> None:
     assert module.postponed.hypers["lr"] is positive
     with pytest.raises(RuleError, match=r"postponed.py:13: name 'weights' is not defined; annotations must be names"):
         module.declare()
+
+
+def test_positional_arguments_may_be_positional_only():
+    @rule
+    def momentum(p, g, m, /, *, lr):
+        return p - lr * (m + g), m + g
+
+    assert list(momentum.states) == ["m"]
+
+
+def test_a_flag_joins_truth_values_from_either_side():
+    @rule
+    def gated(p, g, *, lr, on: static()):
+        return p - lr * where(on & (g > 0), g, where(on | (g < 0), 2 * g, g))
+
+    assert gated.statics["on"].choices == (False, True)

@@ -218,6 +218,18 @@ def starts_as_nothing(p, g, m: signed(init="beta"), *, lr):
     return p - lr * g, m
 
 
+def starts_as_none(p, g, m: signed(init=None), *, lr):
+    return p - lr * g, m
+
+
+def is_of_an_unknown_kind(p, g, m: signed(kind="positive"), *, lr):
+    return p - lr * g, m
+
+
+def has_an_unknown_shape(p, g, m: signed(shape="rows"), *, lr):
+    return p - lr * g, m
+
+
 def starts_as_another_shape(p, g, m: weights(shape=axis(-1)), *, lr, ndim):
     return p - lr * g, m
 
@@ -243,6 +255,9 @@ SIGNATURES: list[tuple[Callable[..., Any], str]] = [
     (depends_on_no_flag, "add the keyword argument `heavy: static`"),
     (is_wide_with_no_flag, "m is wide with 'heavy', which is no static argument; add the keyword argument"),
     (starts_as_nothing, 'm starts as \'beta\'; it can start as a number, "param", "grad" or a hyperparameter'),
+    (starts_as_none, 'm starts as None; it can start as a number, "param", "grad" or a hyperparameter'),
+    (is_of_an_unknown_kind, "m is of kind 'positive'; use signed, nonneg, weights"),
+    (has_an_unknown_shape, "m has shape 'rows'; it can have axis(-1), axis(-2), axis(\"rows\") or 'scalar'"),
     (starts_as_another_shape, "m starts as 'param' but has another shape; let it start as a number"),
     (has_a_state_per_row, "@rule(derive={'flag': lambda ndim: ndim > 1})"),
     (has_a_reserved_state, "a state cannot be called step; it means something else, rename it"),

@@ -32,6 +32,8 @@ def axis(which: int | str) -> Axis:
 
 PARAM = "param"
 GRAD = "grad"
+KINDS = ("signed", "nonneg", "weights")
+SCALAR_SHAPES = ("scalar", "group", "optimizer")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +104,7 @@ class Static:
     choices: tuple[Any, ...] = (False, True)
 
     def __call__(self, *choices: Any) -> Static:
-        return Static(choices)
+        return Static(choices) if choices else self
 
     def check(self, name: str, value: Any) -> None:
         if value not in self.choices or (isinstance(value, bool) != isinstance(self.choices[0], bool)):

@@ -175,8 +175,14 @@ class Node:
     def __and__(self, other: Number) -> Node:
         return self.graph.apply("and", self, other)
 
+    def __rand__(self, other: Number) -> Node:
+        return self.graph.apply("and", other, self)
+
     def __or__(self, other: Number) -> Node:
         return self.graph.apply("or", self, other)
+
+    def __ror__(self, other: Number) -> Node:
+        return self.graph.apply("or", other, self)
 
     def __invert__(self) -> Node:
         return self.graph.apply("not", self)

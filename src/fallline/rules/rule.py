@@ -10,7 +10,18 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
-from fallline.rules.annotations import GRAD, PARAM, Range, State, Static, conventional_range, signed
+from fallline.rules.annotations import (
+    GRAD,
+    KINDS,
+    PARAM,
+    SCALAR_SHAPES,
+    Axis,
+    Range,
+    State,
+    Static,
+    conventional_range,
+    signed,
+)
 from fallline.rules.functions import maximum as at_least
 from fallline.rules.functions import mean, where
 from fallline.rules.graph import Graph, Node, RuleError, Space
@@ -116,6 +127,13 @@ class Rule(Referenced):
         for name, state in self.states.items():
             if name in RESERVED:
                 raise RuleError(f"{place}: a state cannot be called {name}; it means something else, rename it")
+            if state.kind not in KINDS:
+                raise RuleError(f"{place}: the state {name} is of kind {state.kind!r}; use {', '.join(KINDS)}")
+            if not (state.shape is None or isinstance(state.shape, Axis) or state.shape in SCALAR_SHAPES):
+                raise RuleError(
+                    f"{place}: the state {name} has shape {state.shape!r}; it can have axis(-1), axis(-2), "
+                    f'axis("rows") or {", ".join(map(repr, SCALAR_SHAPES))}'
+                )
             if state.flag is not None and state.flag not in self.statics:
                 raise RuleError(
                     f"{place}: the state {name} exists when {state.when!r}, which is no static argument; "
@@ -126,7 +144,7 @@ class Rule(Referenced):
                     f"{place}: the state {name} is wide with {state.wide!r}, which is no static argument; "
                     f"add the keyword argument `{state.wide}: static`"
                 )
-            if isinstance(state.init, str) and state.init not in (PARAM, GRAD, *self.hypers):
+            if not isinstance(state.init, (int, float)) and state.init not in (PARAM, GRAD, *self.hypers):
                 raise RuleError(
                     f"{place}: the state {name} starts as {state.init!r}; it can start as a number, "
                     f'"{PARAM}", "{GRAD}" or a hyperparameter'
@@ -314,7 +332,7 @@ def _signature(function: Callable[..., Any]) -> tuple[list[str], list[str], dict
                 f"{_where(function)}: the argument {parameter.name} has a default; defaults belong to the optimizer: "
                 f"fallline.optimizer(rule, {parameter.name}=…)"
             )
-        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             positional.append(parameter.name)
         elif parameter.kind is parameter.KEYWORD_ONLY:
             keywords.append(parameter.name)
