@@ -5,6 +5,7 @@ import io
 
 import pytest
 import torch
+import torch.distributed.checkpoint.state_dict as torch_state_dict
 
 import fallline
 
@@ -237,6 +238,23 @@ def test_scheduler_keys_travel_with_the_groups():
     further.step()
     assert resumed.param_groups[0]["initial_lr"] == opt.param_groups[0]["initial_lr"]
     assert resumed.param_groups[0]["max_momentum"] == opt.param_groups[0]["max_momentum"]
+
+
+@pytest.mark.parametrize("flatten", [False, True])
+@pytest.mark.parametrize("name", ["SGD", "AdamW8bit", "Adan", "Prodigy", "ScheduleFreeAdamW"])
+def test_checkpoints_of_torch_distributed_name_parameters(name, flatten):
+    """They have names where torch.optim's have numbers, also in one process."""
+    options = torch_state_dict.StateDictOptions(flatten_optimizer_state_dict=flatten)
+    model, resumed = (torch.nn.Linear(70, 70) for _ in range(2))
+    opt, further = (getattr(fallline, name)(m.parameters(), lr=0.1) for m in (model, resumed))
+    run(opt, 3)
+    saved = copy.deepcopy(torch_state_dict.get_optimizer_state_dict(model, opt, options=options))
+    resumed.load_state_dict(model.state_dict())
+    torch_state_dict.set_optimizer_state_dict(resumed, further, saved, options=options)
+    run(opt, range(3, 5))
+    run(further, range(3, 5))
+    assert_same(values(resumed.parameters()), values(model.parameters()))
+    assert all(further.state[p]["step"] == 5 for p in resumed.parameters())
 
 
 def test_names_in_the_checkpoint_are_kept():

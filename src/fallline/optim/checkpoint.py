@@ -112,12 +112,12 @@ def load(optimizer: RuleOptimizer, state_dict: dict[str, Any]) -> None:
     group_of = {p: {**g, **new} for g, new in zip(optimizer.param_groups, merged, strict=True) for p in g["params"]}
     entries = WatchedStates(optimizer._invalidation())
     for key, entry in saved["state"].items():
-        if not isinstance(key, int):
-            dict.__setitem__(entries, key, deepcopy(entry))
-            continue
         where = f"the checkpoint's state of parameter {key}"
         if key not in params:
-            raise ValueError(f"{where} belongs to no parameter: its groups name {_listed(params)}")
+            if isinstance(key, int):
+                raise ValueError(f"{where} belongs to no parameter: its groups name {_listed(params)}")
+            dict.__setitem__(entries, key, deepcopy(entry))  # the user's own
+            continue
         param = params[key]
         loaded = _loaded_entry(optimizer, entry, param, group_of[param], where)
         if loaded:
@@ -174,15 +174,16 @@ def _refuse_another_of_torch(optimizer: RuleOptimizer, groups: list[Any]) -> Non
 _LAYOUT = {"state": Mapping, "param_groups": list}
 
 
-def _matched(optimizer: RuleOptimizer, saved: Mapping[str, Any]) -> dict[int, Tensor]:
-    """The checkpoint's numbers of parameters → the parameters of this optimizer."""
+def _matched(optimizer: RuleOptimizer, saved: Mapping[str, Any]) -> dict[Any, Tensor]:
+    """The checkpoint's numbers of parameters, or their names (torch.distributed.checkpoint), → the parameters of this
+    optimizer."""
     mine, theirs = optimizer.param_groups, saved["param_groups"]
     if len(mine) != len(theirs):
         raise ValueError(
             f"the checkpoint has {len(theirs)} parameter groups, this optimizer has {len(mine)}; "
             "make the groups that were saved"
         )
-    params: dict[int, Tensor] = {}
+    params: dict[Any, Tensor] = {}
     for i, (own, other) in enumerate(zip(mine, theirs, strict=True)):
         if not isinstance(other, Mapping) or not isinstance(other.get("params"), list):
             raise ValueError(f"group {i} of the checkpoint has no list 'params'; it was not saved by state_dict()")
