@@ -45,6 +45,24 @@ def test_a_users_file_just_works_and_its_results_can_be_read(
         assert {row["step"] for row in csv.DictReader(file)} >= {"10"}
 
 
+def test_a_narrow_terminal_cuts_off_no_name_and_no_number(
+    fallline: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, name = tmp_path / "r.sqlite", "a_name_of_some_length"
+    files = [str(write_workload(tmp_path, name=task)) for task in ("tiny", "other")]
+    entered = ["-o", f"adamw,{name}=adamw", "--trials", "1", "--studies", "2", "--clock", "steps", "-q"]
+    for workloads, headings in ((files[:1], ("wall clock", "studies reached", "group")), (files, ("score by wall",))):
+        assert fallline("race", *workloads, *entered, "--results", str(path), "-j", "1").code == 0
+        monkeypatch.setenv("COLUMNS", "44")
+        text = fallline("race", "--status", "--results", str(path), "-q").out
+        monkeypatch.delenv("COLUMNS")
+        assert max(map(len, text.splitlines())) <= 44
+        tables = [part.splitlines() for part in text.split("\n\n")[1:-1]]
+        assert all(any(name in line for line in lines) for lines in tables), "each piece says whose numbers it has"
+        words = text.split()
+        assert all(word in words for heading in headings for word in heading.split())
+
+
 def test_anew_runs_a_race_that_has_ended_once_more(fallline: Command, raced: tuple[Path, str], tmp_path: Path) -> None:
     path, _ = raced
 

@@ -43,9 +43,9 @@ def test_in_eighty_columns_no_name_is_broken(
         reach(tmp_path / "logs", "baseline", study, "wmt", 1, 12.0)
     monkeypatch.setenv("COLUMNS", "80")
     lines = fallline("score", str(tmp_path / "logs")).out.splitlines()
-    assert lines[2].split()[:3] == ["1", "schedule_free_prodigy", "1.0000"]
-    second = next(line for line in lines[3:] if line.startswith("schedule_free_prodigy"))
-    assert second.split()[1:] == ["1.20×", "1", "of", "1", "0"] and max(map(len, lines)) <= 80
+    first, second = (line.split() for line in lines if line.startswith("1  schedule_free_prodigy "))
+    assert first[2] == "1.0000" and first[-1] == "1.20×"
+    assert second[2:] == ["1", "of", "1", "0"] and max(map(len, lines)) <= 80
 
 
 def test_json_is_alone_on_stdout_and_has_no_infinity(fallline: Command, logs: Path) -> None:
@@ -85,6 +85,8 @@ def test_compat_says_how_many_published_scores_come_out(fallline: Command, tmp_p
         reach(tmp_path / "logs", "schedule_free_prodigy", study, "wmt", 1, None)
     text = fallline("score", str(tmp_path / "logs"), "--algoperf-compat").out
     assert "1 of 2 published scores of v0.5 come out to four decimals; published otherwise: amos 0.4918." in text
+    later = fallline("score", str(tmp_path / "logs"), "--algoperf-compat", "--no-held-out").out
+    assert "published scores" not in later, "those are by the rules of v0.5"
     assert "speed-up" not in text, "there is no baseline among these"
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fallline.cli.rows_table import CONTESTANT, RANK, Column, show_rows
 from fallline.race.estimate import duration
 from fallline.race.summary import SECONDS, STEPS, WALL
+from fallline.step.layout import show_fitted
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-    from rich.table import Table
+    from rich.console import Console
 
     from fallline.race.quality import Quality
     from fallline.race.summary import Summary
@@ -30,19 +31,14 @@ def show_race(console: Console, summary: Summary, path: Path, *, quiet: bool) ->
     several = len(summary.times[STEPS].columns) > 1
     for line in _head(summary, several):
         console.print(line)
-    tables: list[RenderableType] = []
-    if several:
-        tables += [_scores(summary), _both_axes(summary)]
-        tables += [_by_workload(summary, clock) for clock in summary.boards if clock != WALL]
-        tables += [_qualities(summary)] if summary.quality else []
-    else:
-        tables += [_one_workload(summary)]
-        tables += [_spread(summary)] if summary.board.studies > 1 else []
-        tables += [_quality(quality) for quality in summary.quality]
-    for table in tables:
-        console.print()
-        console.print(table)
     console.print()
+    for title, columns in _of_several(summary) if several else _of_one(summary):
+        if title:
+            console.print(title)
+        show_rows(console, columns, summary.board.rows)
+    if not several:
+        for quality in summary.quality:
+            _show_quality(console, quality)
     if not quiet:
         for line in _details(summary, path):
             console.print(line)
@@ -117,29 +113,29 @@ def _step_time(summary: Summary, workload: str, contestant: str) -> str:
 # ------------------------------------------------------------------ tables
 
 
-def _table(columns: Iterable[tuple[str, Callable[[Row], str]]], rows: Iterable[Row]) -> Table:
-    """Columns are a heading and what stands below it; the contestant's stands left, the others right."""
-    from rich.table import Table
-
-    columns = list(columns)
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for heading, _ in columns:
-        name = heading == "contestant"
-        made.add_column(heading, justify="left" if name else "right", no_wrap=not name, overflow="fold")
-    for row in rows:
-        made.add_row(*(cell(row) for _, cell in columns))
-    return made
+Table = tuple[str, Sequence[Column]]
+"""A title, or none, and columns."""
 
 
-_RANK: tuple[tuple[str, Callable[[Row], str]], ...] = (
-    ("#", lambda row: str(row.rank)),
-    ("contestant", lambda row: row.contestant),
-)
+def _of_one(summary: Summary) -> list[Table]:
+    found: list[Table] = [("", _one_workload(summary))]
+    return [*found, ("", _spread(summary))] if summary.board.studies > 1 else found
+
+
+def _of_several(summary: Summary) -> list[Table]:
+    found: list[Table] = [("", _scores(summary)), ("", _both_axes(summary))]
+    for clock in summary.boards:
+        if clock != WALL:
+            found.append((f"Median {clock} to target, by workload", _by_workload(summary, clock)))
+    if summary.quality:
+        found.append(("Median metric at equal time, by workload", _qualities(summary)))
+    return found
+
 
 _ABOVE_NEXT = ("P(above\nnext)", lambda row: NONE if row.above_next is None else f"{row.above_next:.2f}")
 
 
-def _one_workload(summary: Summary) -> Table:
+def _one_workload(summary: Summary) -> list[Column]:
     (workload,) = summary.times[STEPS].columns
 
     def median(clock: str) -> Callable[[Row], float]:
@@ -157,7 +153,7 @@ def _one_workload(summary: Summary) -> Table:
     unit, name = (1e6, "MB") if largest >= 1e5 else (1e3, "kB")
     time, steps, wall = median(SECONDS), median(STEPS), median(WALL)
     calibrated = SECONDS in summary.boards
-    columns = [*_RANK]
+    columns = [*RANK]
     columns += [("time to\ntarget", lambda row: _seconds(time(row)))] if calibrated else []
     columns += [("steps to\ntarget", lambda row: _steps(steps(row)))]
     columns += [("ms per\nstep", lambda row: _step_time(summary, workload, row.contestant))] if calibrated else []
@@ -168,10 +164,10 @@ def _one_workload(summary: Summary) -> Table:
         ("group", lambda row: row.groups),
     ]
     columns += [(f"states\n{name}", states)] if calibrated else []
-    return _table(columns, summary.board.rows)
+    return columns
 
 
-def _spread(summary: Summary) -> Table:
+def _spread(summary: Summary) -> list[Column]:
     """How far a race on one workload could have come out otherwise."""
     (workload,) = summary.times[STEPS].columns
     clock, text = (SECONDS, _three) if SECONDS in summary.boards else (STEPS, _steps)
@@ -181,28 +177,26 @@ def _spread(summary: Summary) -> Table:
         ends = [text(time) if math.isfinite(time) else NONE for time in (min(studies), max(studies))] if studies else []
         return NONE if set(ends) <= {NONE} else " to ".join(ends)
 
-    columns = [
-        _RANK[1],
+    return [
+        RANK[1],
         (f"{clock} to target,\nrange over studies", over_studies),
         ("score,\n95 % interval", lambda row: row.interval),
         _ABOVE_NEXT,
     ]
-    return _table(columns, summary.board.rows)
 
 
-def _scores(summary: Summary) -> Table:
-    columns = [
-        *_RANK,
+def _scores(summary: Summary) -> list[Column]:
+    return [
+        *RANK,
         ("score", lambda row: f"{row.score:.4f}"),
         ("95 % interval", lambda row: row.interval),
         ("group", lambda row: row.groups),
         _ABOVE_NEXT,
         ("workloads\nin time", lambda row: f"{row.reached} of {len(summary.board.workloads)}"),
     ]
-    return _table(columns, summary.board.rows)
 
 
-def _both_axes(summary: Summary) -> Table:
+def _both_axes(summary: Summary) -> list[Column]:
     """Scores on the other clocks, and what a step costs in time and memory."""
 
     def score_by(clock: str) -> Callable[[Row], str]:
@@ -210,14 +204,14 @@ def _both_axes(summary: Summary) -> Table:
         return lambda row: f"{scores[row.contestant]:.4f}"
 
     others = [clock for clock in summary.boards if summary.boards[clock] is not summary.board]
-    columns = [_RANK[1], *((f"score by\n{clock}", score_by(clock)) for clock in others)]
+    columns = [RANK[1], *((f"score by\n{clock}", score_by(clock)) for clock in others)]
     if SECONDS in summary.boards:
         reference = summary.reference
         columns += [
             (f"step time\n/ {reference}", lambda row: _relative_step_time(summary, row.contestant, reference)),
             ("states /\nweights", lambda row: _relative_memory(summary, row.contestant)),
         ]
-    return _table(columns, summary.board.rows)
+    return columns
 
 
 def _relative_step_time(summary: Summary, contestant: str, reference: str) -> str:
@@ -235,7 +229,7 @@ def _relative_memory(summary: Summary, contestant: str) -> str:
     return f"{sum(c.state_bytes for c in costs) / sum(c.parameter_bytes for c in costs):.2f}" if costs else NONE
 
 
-def _by_workload(summary: Summary, clock: str) -> Table:
+def _by_workload(summary: Summary, clock: str) -> list[Column]:
     """Medians to target; columns have the numbers that the head gives to workloads."""
 
     def median(workload: str) -> Callable[[Row], str]:
@@ -243,34 +237,25 @@ def _by_workload(summary: Summary, clock: str) -> Table:
         return lambda row: NONE if math.isinf(m := _median(summary, clock, row.contestant, workload)) else text(m)
 
     names = enumerate(summary.times[STEPS].columns, 1)
-    made = _table([_RANK[1], *((str(number), median(name)) for number, name in names)], summary.board.rows)
-    made.title, made.title_justify, made.title_style = f"Median {clock} to target, by workload", "left", ""
-    return made
+    return [RANK[1], *((str(number), median(name)) for number, name in names)]
 
 
-def _quality(quality: Quality) -> Table:
-    from rich.table import Table
-
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    made.add_column("contestant")
-    made.add_column(f"{quality.metric}\nat equal time", justify="right", no_wrap=True)
-    made.add_column("range over\nstudies", no_wrap=True)
+def _show_quality(console: Console, quality: Quality) -> None:
+    """In an order of its own: the best with the same time need not be the first to the target."""
+    rows = []
     for name in quality.ranked:
         values = quality.values[name]
         spread = f"{_value(min(values))} to {_value(max(values))}" if values else NONE
-        made.add_row(name, _value(quality.median(name)), spread)
-    return made
+        rows.append([name, _value(quality.median(name)), spread])
+    show_fitted(console, [CONTESTANT, f"{quality.metric}\nat equal time", "range over\nstudies"], rows, {0, 2}, 1)
 
 
-def _qualities(summary: Summary) -> Table:
+def _qualities(summary: Summary) -> list[Column]:
     def median(quality: Quality) -> Callable[[Row], str]:
         return lambda row: _value(quality.median(row.contestant))
 
     numbers = {name: str(number) for number, name in enumerate(summary.times[STEPS].columns, 1)}
-    columns = [(numbers[quality.workload], median(quality)) for quality in summary.quality]
-    made = _table([_RANK[1], *columns], summary.board.rows)
-    made.title, made.title_justify, made.title_style = "Median metric at equal time, by workload", "left", ""
-    return made
+    return [RANK[1], *((numbers[quality.workload], median(quality)) for quality in summary.quality)]
 
 
 # ------------------------------------------------------------------ below the tables
@@ -290,7 +275,8 @@ def _details(summary: Summary, path: Path) -> list[str]:
         lines.append("Time to target: median over studies of steps × seconds per step, measured apart on one thread.")
     if summary.board.studies > 1:
         lines.append(f"Intervals and P(above next): bootstrap over {summary.board.studies} studies, indicative only.")
-    lines.append("Contestants that share a group letter cannot be told apart, by an exact test.")
+    if summary.board.pairs:
+        lines.append("Contestants that share a group letter cannot be told apart, by an exact test.")
     if len(summary.board.workloads) > 1:
         lines += _speedups(summary)
     if summary.warning:

@@ -6,7 +6,7 @@ import csv
 import importlib.util
 import io
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,17 +14,17 @@ import typer
 
 from fallline.cli.exits import BadInput
 from fallline.cli.output import Json, Out, check_out, emit
+from fallline.cli.rows_table import CONTESTANT, RANK, Column, show_rows
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from fallline.score.leaderboard import Leaderboard, Row
     from fallline.score.logs import Logs, Problem
 
 SHOWN_PROBLEMS = 5
-WIDE = 104
-"""Columns of a terminal in which AlgoPerf's leaderboard is one table."""
+LEFT = (CONTESTANT, "95 % interval", "group")
+"""Columns of text."""
 COLUMNS = ("rank", "contestant", "score", "low", "high", "groups", "above_next", "speedup", "reached")
 
 
@@ -92,7 +92,7 @@ def score(
         _report(found.problems, quiet)
         return
     data = {**board.as_data(), "logs": _about(found)} if as_json else None
-    published = compat and not self_tuning
+    published = compat and held_out and not self_tuning
     emit(data, lambda console: show(console, board, found, published, quiet=quiet), as_json=as_json, out=out)
     if as_json:
         _report(found.problems, quiet)
@@ -153,58 +153,32 @@ def hours_by_submission(found: Logs) -> dict[str, float]:
 
 
 def show(console: Console, board: Leaderboard, found: Logs, published: bool, *, quiet: bool) -> None:
-    for number, table in enumerate(tables(board, hours_by_submission(found), console.width)):
-        if number:
-            console.print()
-        console.print(table)
+    show_rows(console, columns(board, hours_by_submission(found)), board.rows, left=LEFT)
     if board.compat:
-        console.print("\nAlgoPerf's arithmetic: fewest evaluations for fastest trial, trapezoids for the integral.")
+        console.print("AlgoPerf's arithmetic: fewest evaluations for fastest trial, trapezoids for the integral.")
     if published:
         console.print(against_published(board))
-    if not quiet:
+    if board.compat:
         console.print()
-        for line in details(board, found):
+    if not quiet:
+        for line in (*details(board, found), *problem_lines(found.problems)):
             console.print(line)
-        for line in problem_lines(found.problems):
-            console.print(line)
-    console.print()
+        console.print()
     console.print(board.verdict)
 
 
-Column = tuple[str, Any, Callable[["Row"], str]]
-"""A heading, how its cells are justified, and a contestant's cell."""
-
-
-def tables(board: Leaderboard, hours: Mapping[str, float], width: int) -> list[Table]:
-    """One table where there is room for it, else two."""
-    ranking: list[Column] = [
-        ("#", "right", lambda row: str(row.rank)),
-        ("contestant", "left", lambda row: row.contestant),
-        ("score", "right", lambda row: _cells(row)[0]),
-        ("95 % interval", "left", lambda row: _cells(row)[1]),
-        ("group", "left", lambda row: _cells(row)[2]),
-        ("P(above\nnext)", "right", lambda row: _cells(row)[3]),
-    ]
-    more: list[Column] = [
-        ("workloads\nin time", "right", lambda row: f"{row.reached} of {len(board.workloads)}"),
-        ("hours of\ntraining", "right", lambda row: f"{hours.get(row.contestant, 0.0):,.0f}"),
+def columns(board: Leaderboard, hours: Mapping[str, float]) -> list[Column]:
+    made: list[Column] = [
+        *RANK,
+        ("score", lambda row: _cells(row)[0]),
+        ("95 % interval", lambda row: _cells(row)[1]),
+        ("group", lambda row: _cells(row)[2]),
+        ("P(above\nnext)", lambda row: _cells(row)[3]),
     ]
     if board.reference:
-        more.insert(0, (f"speed-up over\n{board.reference}", "right", _speedup))
-    if width >= WIDE:
-        return [_table([*ranking, *more], board.rows)]
-    return [_table(ranking, board.rows), _table([ranking[1], *more], board.rows)]
-
-
-def _table(columns: Sequence[Column], rows: Sequence[Row]) -> Table:
-    from rich.table import Table
-
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for heading, justify, _ in columns:
-        name = heading == "contestant"
-        made.add_column(heading, justify=justify, no_wrap=not name, overflow="fold", style="bold" if name else "")
-    for row in rows:
-        made.add_row(*(cell(row) for _, _, cell in columns))
+        made.append((f"speed-up over\n{board.reference}", _speedup))
+    made.append(("workloads\nin time", lambda row: f"{row.reached} of {len(board.workloads)}"))
+    made.append(("hours of\ntraining", lambda row: f"{hours.get(row.contestant, 0.0):,.0f}"))
     return made
 
 
@@ -218,14 +192,18 @@ def _speedup(row: Row) -> str:
 
 
 def details(board: Leaderboard, found: Logs) -> list[str]:
-    apart = sum(pair.separated for pair in board.pairs)
-    lines = [
-        "Contestants that share a letter cannot be told apart: "
-        f"{apart} of {len(board.pairs)} pairs are separated (exchange test, Holm, α = 2 %).",
+    lines = []
+    if board.pairs:
+        apart = sum(pair.separated for pair in board.pairs)
+        lines.append(
+            "Contestants that share a letter cannot be told apart: "
+            f"{apart} of {len(board.pairs)} pairs are separated (exchange test, Holm, α = 2 %)."
+        )
+    lines.append(
         f"Intervals: bootstrap over {board.studies} studies a cell, indicative: medians of so few cannot say more."
         if board.studies > 1
-        else "Intervals: none, a single study says nothing of its spread.",
-    ]
+        else "Intervals: none, a single study says nothing of its spread."
+    )
     if board.variants:
         lines.append(f"Held-out variants, a miss of one is a miss of its workload: {', '.join(board.variants)}.")
     lines.append(

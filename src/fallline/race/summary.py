@@ -76,7 +76,8 @@ class Summary:
         if self.broken:
             return f"No trial could be trained to its end; {self.notes[0]}."
         if self.unfinished:
-            return f"The race has not ended: {self.unfinished} trials are to run; the same command goes on."
+            left = "1 trial is" if self.unfinished == 1 else f"{self.unfinished} trials are"
+            return f"The race has not ended: {left} to run; the same command goes on."
         never = [row.contestant for row in self.board.rows if row.reached == 0]
         sentence = self.board.verdict
         if never and len(never) < len(self.board.rows):

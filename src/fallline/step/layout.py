@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import textwrap
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,27 +39,41 @@ class Table:
 def show_fitted(
     console: Console, header: Sequence[str], rows: Sequence[Sequence[str | Text]], text: Container[int], keys: int
 ) -> None:
-    """Breaks headings between words, then the table between columns, so that no terminal cuts off a number."""
+    """Breaks headings between words, then the table between columns, so that no terminal cuts off a number.
+
+    The text that says which row it is may go over several lines.
+    """
     from rich.table import Table as Rich
 
     widest = [max((len(row[index]) for row in rows), default=0) for index in range(len(header))]
-    headings = [[name] for name in header]
-    widths = [max(width, len(name)) for width, name in zip(widest, header, strict=True)]
+    headings = [name.split("\n") for name in header]
+    widths = _widths(widest, headings)
     if sum(widths) + GAP * (len(widths) - 1) > console.width:
         headings = [_broken(name, width) for name, width in zip(header, widest, strict=True)]
-        widths = [max(width, *map(len, lines)) for width, lines in zip(widest, headings, strict=True)]
+        widths = _widths(widest, headings)
     for piece in _pieces(widths, keys, console.width):
         shown = Rich(box=None, pad_edge=False)
         for index in piece:
-            shown.add_column("\n".join(headings[index]), justify="left" if index in text else "right", no_wrap=True)
+            justify: Literal["left", "right"] = "left" if index in text else "right"
+            whole = index >= keys or index not in text
+            shown.add_column("\n".join(headings[index]), justify=justify, no_wrap=whole, overflow="fold")
         for row in rows:
             shown.add_row(*(row[index] for index in piece))
         console.print(shown)
         console.print()
 
 
+def _widths(widest: Sequence[int], headings: Sequence[Sequence[str]]) -> list[int]:
+    return [max(width, *map(len, lines)) for width, lines in zip(widest, headings, strict=True)]
+
+
 def _broken(heading: str, width: int) -> list[str]:
-    """Into lines no wider than the cells below, as far as its words and the number of lines allow."""
+    """Into lines no wider than the cells below, as far as its words and the number of lines allow.
+
+    One that has several lines keeps them: whoever broke it knows its words.
+    """
+    if "\n" in heading:
+        return heading.split("\n")
     for room in range(max(1, width, *map(len, heading.split())), len(heading)):
         lines = textwrap.wrap(heading, room)
         if len(lines) <= HEADING_LINES:
