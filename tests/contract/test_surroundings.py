@@ -5,6 +5,7 @@ import weakref
 
 import pytest
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 import fallline
 
@@ -104,3 +105,19 @@ def test_states_that_were_given_other_memory_are_found_there(name, move):
     run(opt, range(3, 5))
     assert_same(values(ours), values(twins))
     assert all(state["step"] == 5 for state in opt.state.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "state"), [("AdamW", "exp_avg"), ("AdamW8bit", "exp_avg:scale"), ("Adafactor", "row_var")]
+)
+def test_memory_that_one_state_has_left_is_not_free_while_kernels_write_to_it(name, state):
+    """Only the first and the last parameter's states are looked at in every step."""
+    params = parameters((70, 70), (70, 70), (70, 70))
+    opt = getattr(fallline, name)(params)
+    run(opt, 1)
+    moved = opt.state[params[1]][state]
+    memory = StorageWeakRef(moved.untyped_storage())
+    moved.data = torch.zeros_like(moved)
+    assert not memory.expired()
+    opt.state.clear()
+    assert memory.expired()

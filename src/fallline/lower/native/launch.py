@@ -110,7 +110,7 @@ class Launch:
         small = (c_void_p * max(1, len(self.program.small_operands)))(
             *(item.small[name].data_ptr() for name in self.program.small_operands)
         )
-        keep += [sizes, small]
+        keep += [sizes, small, *(item.small[name].detach() for name in self.program.small_operands)]
         echo = None
         if item.echo is not None:
             self.echoes[i] = self.c_operand(item.echo, keep, permuted)
@@ -129,10 +129,11 @@ class Launch:
 
     def c_operand(self, operand: Operand, keep: list[Any], permuted: bool) -> COperand:
         data = operand.data
-        keep.append(data)
+        # Not the tensor but its memory: `v.data = …` on a state that nobody watches would free what the kernel writes to.
+        keep.append(data.detach())
         if operand.format is not None:
             assert operand.scale is not None
-            keep.append(operand.scale)
+            keep.append(operand.scale.detach())
             return COperand(data=data.data_ptr(), scale=operand.scale.data_ptr(), format=operand.format.native)
         strides = None
         if not permuted and not data.is_contiguous():
