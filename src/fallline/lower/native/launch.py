@@ -129,7 +129,7 @@ class Launch:
 
     def c_operand(self, operand: Operand, keep: list[Any], permuted: bool) -> COperand:
         data = operand.data
-        # Not the tensor but its memory: `v.data = …` on a state that nobody watches would free what the kernel writes to.
+        # Not the tensor but its memory: `v.data = …` on a state that nobody watches would free what kernels write to.
         keep.append(data.detach())
         if operand.format is not None:
             assert operand.scale is not None
