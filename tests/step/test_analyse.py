@@ -12,6 +12,7 @@ from fallline.step.plan import Cell, Conditions
 from fallline.step.presets import adan_gpt2
 from fallline.step.published import ADAM_GRID, winner_counts
 from fallline.step.results import ArmRecord
+from fallline.step.tables import milliseconds
 from fallline.step.words import (
     compile_times,
     disturbed,
@@ -86,9 +87,12 @@ def test_recommendation_names_the_size_and_the_price() -> None:
         ]
         return factor * 36.0 * cell.elements / 40e9
 
-    found = recommendations(analyse(plan, records(plan, seconds)))
+    tables = analyse(plan, records(plan, seconds))
+    found = recommendations(tables)
     assert found[0].startswith("For up to 1 M parameters take fused: fastest or tied in 1 of 2 cells, at worst 1.3")
-    assert "ms on 1 × 65536" in found[0]
+    arms = tables[0].rows[0].arms
+    shown = f"({milliseconds(arms['fused'])} against {milliseconds(arms['compiled'])} ms on 1 × 65536)"
+    assert shown in found[0], "with the digits of the table"
     assert found[1] == "For 1 to 10 M parameters take fused: fastest or tied in 2 of 2 cells."
 
 

@@ -34,7 +34,7 @@ def time_table(table: TableResult) -> tuple[Table, list[str]]:
         row = measured.get((config.layers, config.width))
         cells = [_cell(table, row, config, name) for name in table.arms]
         by_name = dict(zip(table.arms, cells, strict=True))
-        shares = [_percent(by_name[FUSED], by_name[base]) for base in (ADAM, ADAM_FUSED)]
+        shares = [percent(by_name[FUSED], by_name[base]) for base in (ADAM, ADAM_FUSED)]
         for base, share in zip((ADAM, ADAM_FUSED), shares, strict=True):
             if share != "–":
                 printed.append((f"{config.name}, {base}", _bare(by_name[FUSED]), _bare(by_name[base]), share))
@@ -65,8 +65,8 @@ def _bare(cell: str) -> str:
     return cell.removeprefix(MODELLED).split()[0]
 
 
-def _percent(numerator: str, denominator: str) -> str:
-    """With the digits that the printed cells support."""
+def percent(numerator: str, denominator: str) -> str:
+    """Of two printed cells, with the digits that they support."""
     if "–" in (numerator, denominator) or MODELLED in numerator + denominator:
         return "–"
     low, high = gates.percent_range(_bare(numerator), _bare(denominator))

@@ -134,23 +134,17 @@ def _recommend(words: str, rows: Sequence[CellResult]) -> str:
     best = min(names, key=lambda name: _behind(worst[name], name))
     text = f"For {words} take {best}: fastest or tied in {first[best]} of {len(rows)} cells"
     row = worst[best]
-    behind = _behind(row, best)
     if row.fastest is None or row.fastest == best:
         return text + "."
-    mine, other = row.arms[best].seconds, row.arms[row.fastest].seconds
-    assert mine is not None and other is not None
+    found = row.compare(row.fastest, best)
     return (
-        f"{text}, at worst {behind:.2f}× the time of {row.fastest} "
-        f"({_ms(mine.value)} against {_ms(other.value)} ms on {row.cell.label})."
+        f"{text}, at worst {found.ratio.short('×')} the time of {row.fastest} "
+        f"({found.second.short()} against {found.first.short()} ms on {row.cell.label})."
     )
 
 
 def _behind(row: CellResult, name: str) -> float:
     return row.medians[name] / min(row.medians.values())
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g}"
 
 
 def disturbed(tables: Sequence[TableResult]) -> list[str]:
