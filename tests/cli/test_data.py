@@ -24,6 +24,16 @@ def test_missing_data_is_fetched_once_and_then_found(fallline: Command, small_se
     assert again.out.splitlines()[-1].endswith("whole: sizes and checksums are right.")
 
 
+def test_data_is_found_also_where_workloads_are_told_to_do_without(
+    fallline: Command,
+    small_set: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert fallline("data", "--from", small_set.as_uri(), "-q").code == 0
+    monkeypatch.setenv("FALLLINE_REAL_DATA", "0")
+    assert fallline("data", "--no-download").code == 0
+
+
 def test_missing_data_without_download_says_what_to_do(fallline: Command) -> None:
     ended = fallline("data", "--no-download")
     assert ended.code == 1 and ended.out == ""

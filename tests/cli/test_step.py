@@ -431,3 +431,4 @@ def test_degenerate_settings_are_named(fallline: Command, out: str, arguments: t
 
 def test_implementations_are_listed(fallline: Command) -> None:
     assert "fused-loop" in fallline("step", "--list").out
+    assert "fused-loop" in {one["name"] for one in json.loads(fallline("step", "--list", "--json").out)}

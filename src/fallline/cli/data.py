@@ -39,7 +39,7 @@ def data(
     from fallline.workloads import fashion_mnist
     from fallline.workloads.idx import BadFile
 
-    found = folder if folder is not None else fashion_mnist.find()
+    found = folder if folder is not None else fashion_mnist.installed()
     problem = _problem(found)
     if problem and download:
         found = folder or fashion_mnist.cache_folder()

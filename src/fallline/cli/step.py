@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fallline.cli.exits import BadInput
-from fallline.cli.output import Json
+from fallline.cli.output import Json, emit
 from fallline.cli.step_progress import Progress
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def step(
     from fallline.cli.step_show import Format, present
 
     if list_:
-        typer.echo(implementations_listed())
+        _list(implementations_listed(), as_json)
         return
     if sum((as_json, csv, markdown)) > 1:
         raise BadInput("--json, --csv and --md exclude each other; choose one")
@@ -109,6 +109,12 @@ def step(
             present(plan, results, chosen)
     except StoreError as error:
         raise BadInput(str(error)) from error
+
+
+def _list(found: list[dict[str, str]], as_json: bool) -> None:
+    width = max(len(one["name"]) for one in found)
+    text = "\n".join(f"{one['name']:{width}}  {one['what']}" for one in found)
+    emit(found, lambda console: console.print(text, soft_wrap=True), as_json=as_json, out=None)
 
 
 def _measure(plan: Plan, results: Results, limits: Limits, fresh: bool, quiet: bool, memory_seconds: float) -> None:

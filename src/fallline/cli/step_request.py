@@ -46,11 +46,10 @@ class Request:
     up_to: float
 
 
-def implementations_listed() -> str:
+def implementations_listed() -> list[dict[str, str]]:
     from fallline.step.implementations import IMPLEMENTATIONS
 
-    width = max(map(len, IMPLEMENTATIONS))
-    return "\n".join(f"{one.name:{width}}  {one.what}" for one in IMPLEMENTATIONS.values())
+    return [{"name": one.name, "what": one.what} for one in IMPLEMENTATIONS.values()]
 
 
 def plan_of(request: Request, given: Sequence[str] = ()) -> Plan:

@@ -60,9 +60,12 @@ def cache_folder() -> Path:
 
 
 def find() -> Path | None:
-    """The first folder that has all four files; None also where ``FALLLINE_REAL_DATA=0`` asks for generated data."""
-    if os.environ.get("FALLLINE_REAL_DATA", "").lower() in OFF:
-        return None
+    """Where workloads take it from; None also where ``FALLLINE_REAL_DATA=0`` asks for generated data."""
+    return None if os.environ.get("FALLLINE_REAL_DATA", "").lower() in OFF else installed()
+
+
+def installed() -> Path | None:
+    """The first folder that has all four files."""
     for folder in (cache_folder(), DEBIAN):
         if all((folder / file.name).is_file() for file in FILES.values()):
             return folder
