@@ -57,3 +57,9 @@ def test_out_writes_a_file_and_leaves_stdout_empty(fallline: Command, tmp_path: 
     file = tmp_path / "optimizers.json"
     assert fallline("optimizers", "--json", "--out", str(file)).out == ""
     assert len(json.loads(file.read_text(encoding="utf-8"))) == len(library.list_optimizers())
+
+
+def test_average_of_weights_is_told_apart_from_an_optimizer(fallline: Command) -> None:
+    ended = fallline("optimizers", "lawa_queue")
+    assert ended.code == 2 and ended.out == ""
+    assert "no optimizer but an average of weights: fallline.LawaQueue(optimizer, …)" in ended.err

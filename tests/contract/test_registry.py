@@ -154,6 +154,20 @@ def test_name_that_is_like_no_other():
         fallline.info("zzzzzz")
 
 
+@pytest.mark.parametrize("name", ["step", "state_dict", "explain"])
+def test_entry_of_a_rule_cannot_be_a_method_that_optimizers_have(name):
+    @rule
+    def momentum(p, g, m, *, lr):
+        return p - lr * (m + g), m + g
+
+    @momentum.entry(name, writes=["m"])
+    def restart():
+        return 0.0
+
+    with pytest.raises(ValueError, match=f"momentum has an entry {name}, a method that every optimizer has"):
+        fallline.optimizer(momentum, lr=0.1)
+
+
 def test_list_optimizers():
     assert fallline.list_optimizers() == sorted(optimizers.description(n).name for n in NAMES)
     assert set(fallline.list_optimizers("adam*")) >= {"adam", "adam8bit", "adamw", "adamw8bit"}

@@ -61,7 +61,10 @@ def _exact(pattern: str) -> str | None:
 
 def _no_match(pattern: str) -> str:
     import fallline
+    from fallline.optim.registry import average_named
 
+    if (averaging := average_named(pattern)) is not None:
+        return f"PATTERN: {pattern} is no optimizer but an average of weights: fallline.{averaging}(optimizer, …)"
     close = difflib.get_close_matches(pattern.lower().strip("*?"), fallline.list_optimizers(), n=3)
     hint = f"did you mean {' or '.join(close)}?" if close else "`fallline optimizers` lists all of them"
     return f"PATTERN: no optimizer matches {pattern!r}; {hint}"

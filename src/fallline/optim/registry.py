@@ -92,6 +92,9 @@ def optimizer(rule: Rule, class_name: str | None = None, /, **defaults: Any) -> 
     for taken in (*rule.hypers, *rule.statics, *rule.aliases):
         if taken in GROUP_OPTIONS or taken in OPTIMIZER_OPTIONS or taken in inspect.signature(describe).parameters:
             raise ValueError(f"{rule.name} has an argument {taken}, a name that every optimizer uses itself; rename it")
+    for taken in rule.entries:
+        if hasattr(RuleOptimizer, taken):
+            raise ValueError(f"{rule.name} has an entry {taken}, a method that every optimizer has itself; rename it")
     name = class_name or "".join(part.capitalize() for part in rule.name.split("_"))
     described = describe(rule, name, doc=rule.function.__doc__ or f"The optimizer of the rule {rule.name}.", **defaults)
     # As collections.namedtuple does: the class is of the module that makes it.
@@ -110,7 +113,7 @@ def find(name: str) -> Description:
     for described in descriptions():
         if name.lower() in (described.name, described.class_name.lower()):
             return described
-    if (averaging := _average(name)) is not None:
+    if (averaging := average_named(name)) is not None:
         raise ValueError(
             f"{name!r} is no optimizer but an average of weights around one; make the optimizer first, then "
             f"fallline.{averaging}(optimizer, …)"
@@ -122,7 +125,7 @@ def find(name: str) -> Description:
     raise ValueError(f"there is no optimizer {name!r}{hint}")
 
 
-def _average(name: str) -> str | None:
+def average_named(name: str) -> str | None:
     """The class of an average by its name in snake case or its own."""
     from fallline import averaging
 
