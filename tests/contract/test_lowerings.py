@@ -339,6 +339,24 @@ def test_users_rule_in_native_equals_its_eager_reference(cache):
     assert_near(values(ours), values(eager))
 
 
+@needs_compiler
+def test_constant_that_float32_cannot_hold_is_infinite_in_native_too(cache):
+    @rule
+    def exploding(p, g, *, lr):
+        return p - lr * (1e39 * g)
+
+    cls = fallline.optimizer(exploding, lr=1.0)
+    results = []
+    for lowering in ("native", "eager"):
+        p = torch.nn.Parameter(torch.zeros(3))
+        opt = cls([p], **LOWERINGS[lowering])
+        p.grad = torch.tensor([1.0, -1.0, 0.0])
+        opt.step()
+        assert f"{lowering} (asked for)" in opt.explain()
+        results.append(p.detach())
+    torch.testing.assert_close(*results, equal_nan=True)
+
+
 IN_A_PROCESS = """
 import sys, warnings
 sys.path.insert(0, ROOT)

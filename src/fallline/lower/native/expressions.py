@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import struct
+import ctypes
+import math
 from collections.abc import Sequence
 
 from fallline.rules.graph import INFIX, Node
@@ -13,15 +14,11 @@ def literal(value: float | bool, real: str) -> str:
         return "true" if value else "false"
     if value != value:
         return "NAN"
-    if value in (float("inf"), float("-inf")):
-        return ("-" if value < 0 else "") + ("HUGE_VALF" if real == "float" else "HUGE_VAL")
     if real == "float":
-        try:
-            value = struct.unpack("f", struct.pack("f", value))[0]
-        except OverflowError:
-            return "-HUGE_VALF" if value < 0 else "HUGE_VALF"
-        return f"{float(value).hex()}f"
-    return float(value).hex()
+        value = ctypes.c_float(value).value  # which may be infinite
+    if math.isinf(value):
+        return ("-" if value < 0 else "") + ("HUGE_VALF" if real == "float" else "HUGE_VAL")
+    return float(value).hex() + ("f" if real == "float" else "")
 
 
 def expression(node: Node, args: Sequence[str]) -> str:
