@@ -3,6 +3,7 @@
 import copy
 import io
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed.checkpoint.state_dict as torch_state_dict
@@ -255,6 +256,14 @@ def test_checkpoints_of_torch_distributed_name_parameters(name, flatten):
     run(further, range(3, 5))
     assert_same(values(resumed.parameters()), values(model.parameters()))
     assert all(further.state[p]["step"] == 5 for p in resumed.parameters())
+
+
+def test_numbers_of_numpy_are_saved_as_plain_ones():
+    opt = fallline.AdamW(parameters((3,)), lr=np.logspace(-3, -2, 2)[0], betas=(np.float32(0.5), 0.75))
+    run(opt, 1)
+    (group,) = through_a_file(opt.state_dict())["param_groups"]
+    assert type(group["lr"]) is float and group["lr"] == 1e-3
+    assert group["betas"] == (0.5, 0.75)
 
 
 def test_names_in_the_checkpoint_are_kept():

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -35,7 +36,10 @@ def save(optimizer: RuleOptimizer) -> dict[str, Any]:
     for before in optimizer._optimizer_state_dict_pre_hooks.values():
         before(optimizer)
     numbers = {id(p): number for number, p in enumerate(all_params(optimizer.param_groups))}
-    groups = [{**group, "params": [numbers[id(p)] for p in group["params"]]} for group in optimizer.param_groups]
+    groups = [
+        {**{name: _plain(value) for name, value in group.items()}, "params": [numbers[id(p)] for p in group["params"]]}
+        for group in optimizer.param_groups
+    ]
     scalars = {STEP, *(n for n, s in optimizer.description.rule.states.items() if s.shape == "scalar")}
     states: dict[Any, Any] = {}
     everything: Mapping[Any, Any] = optimizer.state
@@ -53,6 +57,13 @@ def save(optimizer: RuleOptimizer) -> dict[str, Any]:
         result = after(optimizer, saved)
         saved = saved if result is None else result
     return saved
+
+
+def _plain(value: Any) -> Any:
+    """numpy's numbers (a rate of ``np.logspace``) as Python's: ``weights_only=True`` refuses numpy's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return type(value)(map(_plain, value)) if type(value) in (tuple, list) else value
 
 
 def export_for_torch(optimizer: RuleOptimizer) -> dict[str, Any]:
