@@ -106,6 +106,15 @@ def test_recommendation_names_all_that_tie_everywhere() -> None:
     ]
 
 
+def test_nothing_is_recommended_where_all_tie() -> None:
+    plan = plan_of([1, 4], [65536])
+    few = records(plan, slower_than_the_probe(CLEAR), rounds=5)
+    (table,) = analyse(plan, few)
+    assert all(row.winner is None for row in table.rows), "five samples can tell nothing apart, however far"
+    said = "For up to 1 M parameters no difference was found: compiled, eager, fused tie in 2 of 2 cells."
+    assert recommendations([table]) == [said]
+
+
 def test_too_fast_to_be_true_is_set_aside() -> None:
     plan = plan_of([1], [1048576, 4194304])
     (table,) = analyse(plan, records(plan, slower_than_the_probe({**CLEAR, "fused": 0.5})))

@@ -180,6 +180,15 @@ def test_heat_map_as_a_picture(tmp_path: Path) -> None:
     assert heatmap.text_of(tables[0].rows[0]).startswith("fused 2")
 
 
+def test_a_long_tie_cuts_off_nothing_beside_it() -> None:
+    plan = plan_of([1, 32], [65536])
+    (table,) = analyse(plan, records(plan, slower_than_the_probe(CLEAR), rounds=5))
+    text = render(times(table).show, 30)
+    tie = text[text.rindex("winner") :].splitlines()[1:]
+    assert tie[0].split()[:2] == ["1", "65536"], tie
+    assert "".join("".join(line[16:].split()) for line in tie).count("fused=compiled=eager") == 2, tie
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_no_terminal_cuts_off_a_number(width: int) -> None:
     made, _ = adan_tables.time_table(adan_result())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fallline.step.analyse import CellResult, TableResult
 from fallline.step.layout import show_fitted
+from fallline.step.tables import milliseconds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -130,8 +131,7 @@ def _words(row: CellResult) -> str:
         return ""
     if row.fastest is None:
         return "–"
-    milliseconds = 1e3 * statistics.median(row.arms[row.fastest].samples)
-    return f"{text_of(row)}\n{milliseconds:.2g} ms" if milliseconds < 100 else f"{text_of(row)}\n{milliseconds:.0f} ms"
+    return f"{text_of(row)}\n{milliseconds(row.arms[row.fastest])} ms"
 
 
 def _fill(table: TableResult, row: CellResult | None) -> tuple[Any, str | None]:

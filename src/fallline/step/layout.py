@@ -41,7 +41,7 @@ def show_fitted(
 ) -> None:
     """Breaks headings between words, then the table between columns, so that no terminal cuts off a number.
 
-    The text that says which row it is may go over several lines.
+    Names of rows go over several lines, and so does a cell that is too wide even beside the keys alone.
     """
     from rich.table import Table as Rich
 
@@ -51,11 +51,12 @@ def show_fitted(
     if sum(widths) + GAP * (len(widths) - 1) > console.width:
         headings = [_broken(name, width) for name, width in zip(header, widest, strict=True)]
         widths = _widths(widest, headings)
+    beside_keys = console.width - sum(width + GAP for width in widths[:keys])
     for piece in _pieces(widths, keys, console.width):
         shown = Rich(box=None, pad_edge=False)
         for index in piece:
             justify: Literal["left", "right"] = "left" if index in text else "right"
-            whole = index >= keys or index not in text
+            whole = index not in text if index < keys else widths[index] <= beside_keys
             shown.add_column("\n".join(headings[index]), justify=justify, no_wrap=whole, overflow="fold")
         for row in rows:
             shown.add_row(*(row[index] for index in piece))

@@ -108,7 +108,7 @@ def told_apart(table: TableResult) -> list[str]:
 
 def recommendations(tables: Sequence[TableResult]) -> list[str]:
     """One sentence per model size and optimizer: all implementations that are fastest or tied in every cell, or the one
-    whose worst cell is nearest to the fastest's."""
+    whose worst cell is nearest to the fastest's; none where all tie, which is no advice."""
     parts: dict[str, list[TableResult]] = {}
     for table in tables:
         for optimizer, part in table.parts().items():
@@ -128,6 +128,8 @@ def _recommend(words: str, rows: Sequence[CellResult]) -> str:
         return f"For {words}: no implementation was measured in all of {len(rows)} cells."
     first = {name: sum(name in (row.fastest, *row.tied) for row in rows) for name in names}
     always = [name for name, count in first.items() if count == len(rows)]
+    if len(always) > 1 and set(always) == {name for row in rows for name in row.medians}:
+        return f"For {words} no difference was found: {', '.join(always)} tie in {len(rows)} of {len(rows)} cells."
     if always:  # which of them is ahead by a hair is noise
         return f"For {words} take {' or '.join(always)}: fastest or tied in {len(rows)} of {len(rows)} cells."
     worst = {name: max(rows, key=lambda row: _behind(row, name)) for name in names}
