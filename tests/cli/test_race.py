@@ -146,6 +146,8 @@ def test_contestants_are_listed_with_those_that_are_missing(fallline: Command) -
         (["FILE", "--address", "host:1"], "is for --engine ray"),
         (["FILE", "--figures", "FILE"], "this is a file; name a folder"),
         (["FILE", "--target", "nan"], "target must be a finite number"),
+        (["FILE", "--max-steps", str(10**20)], "max_steps must be at most 1,000,000,000,000"),
+        (["FILE", "--ruleset", "self", "--self-factor", "inf"], "--self-factor"),
         (["FILE", "FILE"], "two workloads are called"),
         (["FILE", "--results", "/no/such/folder/r.sqlite"], "there is no directory"),
         (["FILE", "--results", "r" * 300], "File name too long; give a shorter one"),

@@ -61,7 +61,10 @@ def race(
     ] = None,
     max_steps: Annotated[int | None, typer.Option("--max-steps", min=1, help="The budget in steps.")] = None,
     self_factor: Annotated[
-        float, typer.Option("--self-factor", min=1.0, help="Budget of self-tuning over the normal one; 1.5 since v0.6.")
+        float,
+        typer.Option(
+            "--self-factor", min=1.0, max=1000.0, help="Budget of self-tuning over the normal one; 1.5 since v0.6."
+        ),
     ] = 3.0,
     held_out: Annotated[
         bool, typer.Option("--held-out", help="Race the held-out variants of the workloads too.")

@@ -29,6 +29,8 @@ from fallline.workloads.errors import WorkloadError, raised
 from fallline.workloads.seeding import mixed, seed_torch
 
 LOWER, HIGHER = "lower", "higher"
+MOST_STEPS = 10**12
+"""More than anybody trains, and few enough for a results file also with the longer budget of self-tuning."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +90,8 @@ class Workload:
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{field} must be a whole number >= 1, got {value!r}")
+            if value > MOST_STEPS:
+                raise ValueError(f"{field} must be at most {MOST_STEPS:,}, got {value:,}")
         if self.target is not None:
             target = _number(self.target)
             if target is None or not math.isfinite(target):
