@@ -141,7 +141,7 @@ def test_percentage_that_does_not_follow_from_its_cells(
 ) -> None:
     for module in (presets, adan_tables, claims, memory_table):
         monkeypatch.setattr(module, "CONFIGURATIONS", (Gpt2(2, 1, 16, 50, 8),))
-    monkeypatch.setattr(adan_tables, "_percent", lambda *_: "81.6")
+    monkeypatch.setattr(adan_tables, "percent", lambda *_: "81.6")
     command = ("step", "--preset", "adan-gpt2", "--out", str(tmp_path / "r.sqlite"), "--threads", "1", "--steps", "3")
     ended = fallline(*command, "--memory-seconds", "0")
     assert ended.code == 0, ended.err
