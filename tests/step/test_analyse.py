@@ -264,3 +264,15 @@ def test_deterioration_compares_with_fewer_tensors() -> None:
     assert "holds here; with 32 tensors it takes 4" in answer({1: 3.0, 16: 3.0, 32: 8.0})
     assert "does not hold here" in answer({1: 8.0, 16: 8.0, 32: 4.0})
     assert "further behind in 0 of 1 sizes" in answer({1: 8.0, 16: 8.0, 32: 4.0})
+
+
+@pytest.mark.parametrize(("once", "is_believed"), [(1.0, False), (0.6, True)])
+def test_later_passes_may_find_in_a_cache_what_the_first_has_read(once: float, is_believed: bool) -> None:
+    plan = plan_of([1], [1048576], ["fused"])
+    (cell,) = plan.cells
+    found = record(cell, {"fused": 0.8 * 36.0 * cell.elements / 40e9})
+    found.arms["fused"].facts["bytes_once"] = once * found.arms["fused"].facts["bytes_moved"]
+    (table,) = analyse(plan, [found])
+    (arm,) = table.rows[0].arms.values()
+    assert arm.fraction is not None and arm.fraction.value == pytest.approx(1.25, rel=0.05)
+    assert (not arm.wrong) == is_believed

@@ -47,6 +47,8 @@ class Bytes:
 
     moved: float
     """Read and written by a step that goes through memory as often as the equations need."""
+    once: float
+    """Read and written by a step whose later passes find in a cache what the first has read: no step moves less."""
     states: float
     """Held between steps."""
 
@@ -57,7 +59,7 @@ def bytes_per_parameter(name: str, dtype: str = "float32", state_dtype: str = "f
     ``AS_PARAMETERS`` is the format of packages that keep every state in the dtype of its parameter.
 
     >>> bytes_per_parameter("adamw"), bytes_per_parameter("adam", amsgrad=True).moved
-    (Bytes(moved=28.0, states=8.0), 36.0)
+    (Bytes(moved=28.0, once=28.0, states=8.0), 36.0)
     >>> round(bytes_per_parameter("adamw", state_dtype="int8").moved, 1)
     16.1
     """
@@ -65,10 +67,10 @@ def bytes_per_parameter(name: str, dtype: str = "float32", state_dtype: str = "f
     full = {n: s for n, s in program.states.items() if s.shape is None}
     sizes = {n: _state_bytes(state_dtype, s, dtype) for n, s in full.items()}
     ends = {program.param: WIDTHS[dtype], program.grad: WIDTHS[dtype], **sizes}
-    moved = 0.0
-    for k in range(len(program.reductions) + 1):
-        moved += sum(ends.get(n, 0.0) for n in {n.attr for n in program.pass_nodes(k) if n.op == "operand"})
-    return Bytes(moved + sum(ends.get(n, 0.0) for n in program.writes), sum(sizes.values()))
+    read = [{n.attr for n in program.pass_nodes(k) if n.op == "operand"} for k in range(len(program.reductions) + 1)]
+    written = sum(ends.get(n, 0.0) for n in program.writes)
+    moved, once = (sum(ends.get(n, 0.0) for names in sets for n in names) for sets in (read, [set().union(*read)]))
+    return Bytes(moved + written, once + written, sum(sizes.values()))
 
 
 WIDTHS = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0, "float64": 8.0}

@@ -34,6 +34,10 @@ namespace {
 // Below this many elements waking a second thread costs more than it saves.
 constexpr int64_t SERIAL_BELOW = 32768;
 
+// Elements, per thread, that all passes of a reducing rule visit before the next ones are begun: what the first pass has
+// read, the last may still find in the cache that the cores share.  Fewer would leave threads without a tile.
+constexpr int64_t PART = 262144;
+
 // Everything that CMakeLists.txt lets the compiler use: a virtual machine may hide any one of them.
 #ifdef FL_HAVE_avx2
 bool has_avx2() {
@@ -167,6 +171,73 @@ void combine_all(fl_job* job, int pass) {
     }
 }
 
+// Consecutive parameters [first, end).
+struct Part {
+    int64_t first, end;
+};
+
+Part whole(const fl_job* job) { return {0, job->n_tensors}; }
+
+void run_stage(fl_job* job, int k, Part part) {
+    const fl_program& p = *job->program;
+    const fl_stage stage = p.entry->stages[k];
+    if (!stage) return;
+    for (int64_t i = part.first; i < part.end; ++i) {
+        fl_tensor& t = job->tensors[i];
+        if (t.row < 0) continue;
+        float* vectors[FL_MAX_REDUCTIONS * 2];
+        for (int v = 0; v < p.n_vectors; ++v) vectors[v] = vector_of(job, t, v);
+        const fl_small small{t.batch, t.rows, t.cols, job->rows + static_cast<int64_t>(t.row) * p.n_row,
+                             job->scalars + i * p.n_scalars, vectors, t.small};
+        stage(&small);
+    }
+}
+
+// The tasks of a part, by the member that numbers them through all parameters.
+fl_tasks tasks_of(const fl_job* job, Part part, int64_t fl_tensor::*first, int64_t all, int threads) {
+    const int64_t end = part.end < job->n_tensors ? job->tensors[part.end].*first : all;
+    return {part.first < part.end ? job->tensors[part.first].*first : end, end, threads};
+}
+
+void run_pass(fl_job* job, const fl_backend* backend, int k, int threads, Part part) {
+    const fl_program& p = *job->program;
+    if (!p.entry->passes[k]) return;
+    int64_t elements = 0;
+    for (int64_t i = part.first; i < part.end; ++i) elements += job->tensors[i].numel;
+    if (k == p.n_passes - 1) {
+        fl_tasks chunks = tasks_of(job, part, &fl_tensor::first_chunk, job->chunks, threads);
+        in_threads(threads, elements, [&](int worker) { backend->write_chunks(job, chunks, worker); });
+        return;
+    }
+    fl_tasks tiles = tasks_of(job, part, &fl_tensor::first_tile, job->tiles, threads);
+    in_threads(threads, elements, [&](int worker) { backend->reduce_tiles(job, k, tiles, worker); });
+    fl_tasks tensors(part.first, part.end, threads);
+    in_threads(threads, elements, [&](int worker) {
+        for (int64_t begin, end; tensors.take(worker, begin, end);)
+            for (int64_t i = begin; i < end; ++i)
+                if (job->tensors[i].row >= 0) combine_tensor(job, i, k);
+    });
+    combine_all(job, k);
+}
+
+bool couples_parameters(const fl_program& p) {
+    return std::any_of(p.reductions, p.reductions + p.n_reductions, [](auto& r) { return r.space == FL_ALL; });
+}
+
+// All passes over one part of the parameters, then over the next; a part has at most so many elements, or one parameter.
+void step_in_parts(fl_job* job, const fl_backend* backend, int threads, int64_t most) {
+    const bool together = couples_parameters(*job->program);
+    for (Part part{0, 0}; part.first < job->n_tensors; part.first = part.end) {
+        int64_t elements = 0;
+        do elements += job->tensors[part.end++].numel;
+        while (part.end < job->n_tensors && (together || elements + job->tensors[part.end].numel <= most));
+        for (int k = 0; k < job->program->n_passes; ++k) {
+            run_stage(job, k, part);
+            run_pass(job, backend, k, threads, part);
+        }
+    }
+}
+
 }  // namespace
 
 // The fastest instruction set of this machine, or the named one if the machine has it; null otherwise.
@@ -234,70 +305,23 @@ FL_API void fl_begin(fl_job* job) {
 }
 
 // Scalars and small arrays that follow from the finished reductions, before pass k.
-FL_API void fl_stage_run(fl_job* job, int k) {
-    const fl_program& p = *job->program;
-    const fl_stage stage = p.entry->stages[k];
-    if (!stage) return;
-    for (int64_t i = 0; i < job->n_tensors; ++i) {
-        fl_tensor& t = job->tensors[i];
-        if (t.row < 0) continue;
-        float* vectors[FL_MAX_REDUCTIONS * 2];
-        for (int v = 0; v < p.n_vectors; ++v) vectors[v] = vector_of(job, t, v);
-        const fl_small small{t.batch, t.rows, t.cols, job->rows + static_cast<int64_t>(t.row) * p.n_row,
-                             job->scalars + i * p.n_scalars, vectors, t.small};
-        stage(&small);
-    }
-}
+FL_API void fl_stage_run(fl_job* job, int k) { run_stage(job, k, whole(job)); }
 
 // Pass k over all elements.  After a reducing pass the results are in the job's scalars and vectors.
 FL_API void fl_pass(fl_job* job, const fl_backend* backend, int k, int threads) {
-    const fl_program& p = *job->program;
-    if (!p.entry->passes[k]) return;
-    if (k == p.n_passes - 1) {
-        fl_tasks chunks(job->chunks, threads);
-        in_threads(threads, job->elements, [&](int worker) { backend->write_chunks(job, chunks, worker); });
-        return;
-    }
-    fl_tasks tiles(job->tiles, threads), tensors(job->n_tensors, threads);
-    in_threads(threads, job->elements, [&](int worker) { backend->reduce_tiles(job, k, tiles, worker); });
-    in_threads(threads, job->elements, [&](int worker) {
-        for (int64_t begin, end; tensors.take(worker, begin, end);)
-            for (int64_t i = begin; i < end; ++i)
-                if (job->tensors[i].row >= 0) combine_tensor(job, i, k);
-    });
-    combine_all(job, k);
+    run_pass(job, backend, k, threads, whole(job));
 }
 
 // A whole step.
 FL_API void fl_step(fl_job* job, const fl_backend* backend, int threads) {
     fl_begin(job);
-    for (int k = 0; k < job->program->n_passes; ++k) {
-        fl_stage_run(job, k);
-        fl_pass(job, backend, k, threads);
-    }
+    step_in_parts(job, backend, threads, job->program->n_passes > 1 ? PART * threads : job->elements);
 }
 
 // One step launched parameter by parameter: the same kernels, as many launches as parameters.
 FL_API void fl_step_each(fl_job* job, const fl_backend* backend, int threads) {
     fl_begin(job);
-    for (int64_t i = 0; i < job->n_tensors; ++i) {
-        if (job->tensors[i].row < 0) continue;
-        fl_job one = *job;
-        fl_tensor tensor = job->tensors[i];
-        one.tensors = &tensor;
-        one.n_tensors = 1;
-        one.chunks = (tensor.numel + FL_CHUNK - 1) / FL_CHUNK;
-        one.elements = tensor.numel;
-        const int64_t end = i + 1 < job->n_tensors ? job->tensors[i + 1].first_tile : job->tiles;
-        one.tiles = end - tensor.first_tile;
-        one.scalar_partial_at += tensor.first_tile * job->scalars_per_tile;
-        one.scalars += i * job->program->n_scalars;
-        tensor.first_chunk = tensor.first_tile = 0;
-        for (int k = 0; k < job->program->n_passes; ++k) {
-            fl_stage_run(&one, k);
-            fl_pass(&one, backend, k, threads);
-        }
-    }
+    step_in_parts(job, backend, threads, 0);
 }
 
 // One sweep over n elements of each stream, in pieces that the threads take as kernels do.
@@ -305,7 +329,7 @@ FL_API void fl_probe(const fl_backend* backend, int reads, int writes, float* co
                      int64_t ahead) {
     const int64_t share = (n / std::max(threads, 1) + 63) / 64 * 64;
     const int64_t piece = std::min<int64_t>(65536, std::max<int64_t>(64, share));
-    fl_tasks pieces((n + piece - 1) / piece, threads);
+    fl_tasks pieces(0, (n + piece - 1) / piece, threads);
     in_threads(threads, n, [&](int worker) {
         for (int64_t begin, end; pieces.take(worker, begin, end);)
             backend->probe(reads, writes, streams, begin * piece, std::min(n, end * piece), ahead);

@@ -5,17 +5,18 @@
 #include <atomic>
 #include <cstdint>
 
-// Tasks [0, count).  Every worker begins with a share of its own, the same one in every step, so that what it wrote in the
+// Tasks [first, last).  Every worker begins with a share of its own, the same one in every step, so that what it wrote in the
 // last step may still be in its cache; a worker that is done helps the others, because threads do not always get their
 // processors.  Who takes a task changes no result: tasks are cut by element count.
 class fl_tasks {
   public:
-    fl_tasks(int64_t count, int workers) : shares_(std::max(1, std::min(workers, MOST_SHARES))) {
+    fl_tasks(int64_t first, int64_t last, int workers) : shares_(std::max(1, std::min(workers, MOST_SHARES))) {
+        const int64_t count = last - first;
         // Small enough that workers finish together, large enough that taking a range costs nothing.
         grain_ = std::max<int64_t>(1, std::min<int64_t>(16, count / (16 * shares_)));
         for (int i = 0; i < shares_; ++i) {
-            share_[i].next.store(count * i / shares_, std::memory_order_relaxed);
-            share_[i].end = count * (i + 1) / shares_;
+            share_[i].next.store(first + count * i / shares_, std::memory_order_relaxed);
+            share_[i].end = first + count * (i + 1) / shares_;
         }
     }
 

@@ -177,12 +177,17 @@ def _arm(arm: ArmRecord, record: CellRecord, probe: ArmRecord | None) -> ArmResu
     result.gb_per_s = _per_second(arm.facts["bytes_moved"], result.seconds)
     beside = _beside(arm, probe)
     if beside is not None:
-        share = arm.facts["bytes_moved"] / record.facts["probe"]["bytes"]
         ratio = paired_ratio(beside, arm.seconds)
-        result.fraction = Estimate(ratio.value * share, ratio.low * share, ratio.high * share, ratio.count)
-        result.wrong += [text for text in [gates.above_bandwidth(result.fraction)] if text]
+        result.fraction = _times(ratio, arm.facts["bytes_moved"] / record.facts["probe"]["bytes"])
+        # Several passes may share what a cache holds, so only bytes that no cache can save are held against the memory.
+        least = arm.facts.get("bytes_once", arm.facts["bytes_moved"]) / arm.facts["bytes_moved"]
+        result.wrong += [text for text in [gates.above_bandwidth(_times(result.fraction, least))] if text]
     result.wrong += [text for text in [gates.warm_up_left_in(arm.seconds, beside)] if text]
     return result
+
+
+def _times(estimate: Estimate, factor: float) -> Estimate:
+    return Estimate(estimate.value * factor, estimate.low * factor, estimate.high * factor, estimate.count)
 
 
 def _per_second(moved: float, seconds: Estimate) -> Estimate:

@@ -62,7 +62,8 @@ def build_arms(
     elements = sum(param.numel() for param in params)
     for arm in arms:
         record = records[arm.label]
-        record.facts["bytes_moved"] = arm.bytes(dtype).moved * elements
+        of_one = arm.bytes(dtype)
+        record.facts["bytes_moved"], record.facts["bytes_once"] = of_one.moved * elements, of_one.once * elements
         record.facts["states"] = arm.states_of(dtype)
         try:
             optimizer = build(arm.implementation, arm.optimizer, params, dict(arm.options), arm.state_dtype)

@@ -69,7 +69,7 @@ class ArmRecord:
     missing: str | None = None
     seconds: list[float] = dataclasses.field(default_factory=list)
     facts: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """first_seconds, calls, launches, bytes_moved, warm_up."""
+    """first_seconds, calls, launches, bytes_moved, bytes_once, warm_up."""
 
 
 @dataclasses.dataclass
