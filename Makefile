@@ -73,19 +73,13 @@ leaderboard: setup ## AlgoPerf's entries on eight miniatures, 5 trials × 3 stud
 	@rm docs/leaderboard/leaderboard-evaluations.csv
 	$(BIN)/python docs/leaderboard_page.py
 
-# Variants, and generated data in place of Fashion-MNIST, are tried at their bases' best settings only: ten more searches
-# would take another two hours.
 targets: setup ## set every workload's target anew where its runs are not there; two hours from nothing
-	@for name in clicks mri images_resnet images_vit speech_conformer speech_deepspeech graphs translation \
-	    chars fashion_mlp quadratic_deep; do \
-	    $(BIN)/python -m fallline.workloads.set_targets --store benchmarks/target_runs $$name || exit 1; done
-	@for pair in clicks_embed_init:clicks mri_tanh:mri images_resnet_large_bn_init:images_resnet \
-	    speech_conformer_layernorm:speech_conformer graphs_model_size:graphs translation_glu_tanh:translation; do \
-	    $(BIN)/python -m fallline.workloads.set_targets --store benchmarks/target_runs \
-	        $${pair%%:*} --like $${pair##*:} || exit 1; done
-	@for name in images_resnet images_vit fashion_mlp images_resnet_large_bn_init; do \
-	    FALLLINE_REAL_DATA=0 $(BIN)/python -m fallline.workloads.set_targets --store benchmarks/target_runs \
-	        $$name --like $$name:Fashion-MNIST || exit 1; done
+	$(BIN)/python -m fallline.workloads.set_targets --store benchmarks/target_runs \
+	    clicks mri images_resnet images_vit speech_conformer speech_deepspeech graphs translation \
+	    clicks_embed_init mri_tanh images_resnet_large_bn_init speech_conformer_layernorm graphs_model_size \
+	    translation_glu_tanh chars fashion_mlp quadratic_deep
+	FALLLINE_REAL_DATA=0 $(BIN)/python -m fallline.workloads.set_targets --store benchmarks/target_runs \
+	    images_resnet images_vit fashion_mlp images_resnet_large_bn_init
 
 # DeepSpeed compiles its kernel at first use and looks for ninja on the path.
 bench: setup peers .venv/.authors ## all benchmarks, against the other packages; writes docs/benchmarks.md; an hour

@@ -56,10 +56,8 @@ two thirds of the budget; the best setting of all is repeated with 5 new seeds; 
 best validation values. AlgoPerf has 200 points and 20 repeats, and ends every trial. Here, of a method's ten trials the
 three with the lowest training losses go on after 15 % of the way, and the best of these after 40 %.
 
-The table says where fewer were tried so far. "Settings of": nothing was searched, each method was tried at its best
-setting on that workload; "none": one setting was taken untried. Such targets are provisional. The command goes on where
-it was stopped: `make targets` adds what is missing to all. Its runs are kept in `benchmarks/target_runs`. `rosenbrock`
-has a target by choice.
+The command goes on where it was stopped, and `make targets` adds what is missing to all. Its runs are kept in
+`benchmarks/target_runs`. `rosenbrock` has a target by choice.
 """
 
 OWN = """\
@@ -188,13 +186,8 @@ def settings() -> str:
     for name in BUILT_IN:
         for data, record in sorted(records().get(name, {}).items()):
             setting = ", ".join(f"{key} {value:g}" for key, value in record["best_setting"].items())
-            tried = f"{record['trials_per_method']} × 4"
-            if record.get("settings_of"):
-                searched = "settings" if record["by_method"] else "none: the best setting"
-                tried = f"{searched} of `{record['settings_of']}`"
-            body.append(
-                (f"`{name}`", data, tried, str(len(record["repeats"])), record["best_method"], setting, record["date"])
-            )
+            tried, repeats = f"{record['trials_per_method']} × 4", str(len(record["repeats"]))
+            body.append((f"`{name}`", data, tried, repeats, record["best_method"], setting, record["date"]))
     return table(body, head)
 
 

@@ -12,7 +12,7 @@ import pytest
 from fallline.workloads import BUILT_IN, load, targets
 from fallline.workloads.reference_methods import METHODS, points
 from fallline.workloads.reference_runs import Run, Store, Training
-from fallline.workloads.set_targets import RUNGS, found_there, result, set_target, target_horizon, write
+from fallline.workloads.set_targets import RUNGS, result, set_target, target_horizon, write
 from fallline.workloads.workload import Workload
 
 
@@ -99,24 +99,14 @@ def test_it_goes_on_where_it_stopped(short: Workload, tmp_path: Path) -> None:
     assert set_target(short, Store(path), trials=4, repeats=2) == whole
 
 
-def test_a_variant_may_take_its_bases_best_settings(short: Workload, tmp_path: Path) -> None:
-    base = set_target(short, Store(tmp_path / "runs.jsonl"), trials=2, repeats=1)
-    variant = set_target(short.replace(name="other"), Store(tmp_path / "other.jsonl"), 2, 2, like=base)
-    settings = {method: found["setting"] for method, found in base["by_method"].items()}
-    assert {method: found["setting"] for method, found in variant["by_method"].items()} == settings
-    assert variant["trials_per_method"] == 1 and len(variant["repeats"]) == 2
-
-
-def test_records_are_added_to_and_can_be_taken_by_others(short: Workload, tmp_path: Path) -> None:
+def test_records_are_added_to(tmp_path: Path) -> None:
     path = tmp_path / "targets.json"
     write("quadratic_deep", "one", {"max_steps": 10, "by_method": {}}, path)
     write("quadratic_deep", "one", {"step_ms": 200.0}, path)
     write("quadratic_deep", "two", {"max_steps": 10, "by_method": {"adamw": {}}}, path)
     known = json.loads(path.read_text())["quadratic_deep"]
     assert known["one"] == {"max_steps": 10, "step_ms": 200.0, "max_seconds": 2.0, "by_method": {}}
-    assert found_there("quadratic_deep:two", path)["by_method"] == {"adamw": {}}
-    with pytest.raises(SystemExit, match="nothing was searched there; run set_targets quadratic_deep first"):
-        found_there("quadratic_deep:one", path)
+    assert known["two"]["by_method"] == {"adamw": {}}
 
 
 def test_the_file_is_small_and_sorted() -> None:

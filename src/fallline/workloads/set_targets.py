@@ -75,14 +75,8 @@ def _order(workload: Workload, value: float) -> float:
     return math.inf if math.isnan(value) else value if workload.is_better(0.0, 1.0) else -value
 
 
-def set_target(
-    workload: Workload, store: Store, trials: int, repeats: int, like: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """``like``, the record of another workload: each method is tried at its best setting there only."""
-    if like is None:
-        settings = {method: points(method, trials, workload.name) for method in METHODS}
-    else:
-        settings = {method: [found["setting"]] for method, found in like["by_method"].items()}
+def set_target(workload: Workload, store: Store, trials: int, repeats: int) -> dict[str, Any]:
+    settings = {method: points(method, trials, workload.name) for method in METHODS}
     found = {method: best_of_method(workload, store, method, settings[method]) for method in settings}
     chosen, _ = min(found.values(), key=lambda pair: _order(workload, pair[1]))
     seeds = range(FIRST_REPEAT, FIRST_REPEAT + repeats)
@@ -139,16 +133,6 @@ def step_seconds(workload: Workload, steps: int = 40) -> float:
     return statistics.median(times[5:])
 
 
-def found_there(spec: str, path: Path) -> Mapping[str, Any]:
-    """The record of ``NAME``, or of ``NAME:DATA`` where it is for other data than is used now."""
-    name, _, data = spec.partition(":")
-    everything = json.loads(path.read_text(encoding="utf-8"))
-    known = everything.get(name, {}).get(data or targets.data_family(load(name).data_name))
-    if not known or not known["by_method"]:
-        raise SystemExit(f"set_targets: --like {spec}: nothing was searched there; run set_targets {name} first")
-    return known
-
-
 def write(name: str, data_family: str, changes: Mapping[str, Any], path: Path) -> None:
     """Into the file of records, which another process may be writing too."""
     with path.open("a+", encoding="utf-8") as file:
@@ -167,15 +151,11 @@ def main() -> None:
     parser.add_argument("names", nargs="+", help="workloads")
     parser.add_argument("--trials", type=int, default=10, help="points per method; AlgoPerf's are 200")
     parser.add_argument("--repeats", type=int, default=5, help="of the best setting; AlgoPerf's are 20")
-    parser.add_argument(
-        "--like", metavar="NAME[:DATA]", help="no search: methods at their best settings there, say on a variant's base"
-    )
     parser.add_argument("--time", action="store_true", help="measure step times only; on a quiet machine")
     parser.add_argument("--store", type=Path, default=Path("target_runs"), help="folder that keeps the runs")
     parser.add_argument("--records", type=Path, default=targets.FILE, help="the file that holds the targets")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    like = found_there(options.like, options.records) if options.like else None
     for name in options.names:
         workload = load(name)
         family = targets.data_family(workload.data_name)
@@ -184,10 +164,7 @@ def main() -> None:
             changes = {"step_ms": round(1e3 * step_seconds(workload), 3), "max_steps": workload.max_steps}
         else:
             store = Store(options.store / f"{workload.name}.jsonl")
-            changes = {
-                **set_target(workload, store, options.trials, options.repeats, like),
-                "settings_of": options.like,
-            }
+            changes = set_target(workload, store, options.trials, options.repeats)
         write(workload.name, family, changes, options.records)
         print(f"{workload.name} on {family}: {json.dumps(changes)}", flush=True)
 
