@@ -64,6 +64,17 @@ const fl_backend* backend_named(const char* name) {
     return nullptr;
 }
 
+// Prefetchers of Intel's processors leave a part of the bandwidth unused when streams are written too; those of Zen 3 do not,
+// and requests beside theirs cost 5 to 18 %.  Passes that only read gain on both.
+bool prefetch_pays() {
+#ifdef __x86_64__
+    unsigned a, b, c, d;
+    return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
+#else
+    return false;
+#endif
+}
+
 // OpenMP's threads do not survive fork(), and a parallel region in the child would wait for them forever.
 bool forked = false;
 __attribute__((constructor)) void watch_forks() { pthread_atfork(nullptr, nullptr, [] { forked = true; }); }
@@ -239,6 +250,8 @@ void step_in_parts(fl_job* job, const fl_backend* backend, int threads, int64_t 
 }
 
 }  // namespace
+
+const int64_t fl_ahead = prefetch_pays() ? fl_memory::AHEAD : 0;
 
 // The fastest instruction set of this machine, or the named one if the machine has it; null otherwise.
 FL_API const fl_backend* fl_select(const char* name) {

@@ -115,6 +115,9 @@ inline fl_tiling fl_tiles_of(const fl_tensor& t, bool tiled) {
     return r;
 }
 
+// The distance of prefetches in passes that write, of this machine (dispatch.cpp).
+extern const int64_t fl_ahead;
+
 class fl_tasks;  // tasks.h
 
 // What one instruction set provides.  Every worker of a pass calls the same function.

@@ -12,6 +12,7 @@
 
 struct fl_segment {
     int64_t n;
+    int64_t ahead;             // how far a pass that writes asks for memory in advance, in elements; 0: it does not
     float* const* io;          // full-size operands at the segment's first element
     const float* s;            // [0] factor of the gradient, then the scalars of the program
     const float* const* col;   // values per column, at the segment's first column
@@ -36,18 +37,17 @@ using fl_stage = void (*)(const fl_small*);
 
 namespace fl_memory {
 
-// Passes ask for the memory that they need so many elements later.  The prefetchers of Intel's Emerald Rapids leave an
-// eighth of the bandwidth of AdamW's streams unused, and a fifth of a reading pass's; on Zen 3 it makes no difference.
+// How far ahead reading passes ask for memory, in elements, and writing ones where that pays: dispatch.cpp says where.
 constexpr int64_t AHEAD = 512;
 constexpr int64_t LINE = 64;   // bytes of a cache line
 constexpr int64_t STRIP = 64;  // elements between two rounds of requests: more at once would fill the queue of misses
 
-// Asks for the lines of COUNT elements; beyond the end of an array that does no harm.
-template <int64_t COUNT, int64_t DISTANCE = AHEAD, class T>
-static inline void fetch_ahead(const T* p) {
+// Asks for the lines of COUNT elements at that distance; beyond the end of an array that does no harm.
+template <int64_t COUNT, class T>
+static inline void fetch_ahead(const T* p, int64_t distance) {
     constexpr int64_t step = LINE / static_cast<int64_t>(sizeof(T));
 #pragma GCC unroll 8
-    for (int64_t i = 0; i < COUNT; i += step) __builtin_prefetch(p + DISTANCE + i, 0, 3);
+    for (int64_t i = 0; i < COUNT; i += step) __builtin_prefetch(p + distance + i, 0, 3);
 }
 
 }  // namespace fl_memory

@@ -14,7 +14,7 @@ constexpr int SPAN = 1024;  // the longest segment that a packed kernel takes
 // Computing takes longer than the hardware's prefetchers look ahead, so ask for what comes a segment later.
 // One request at a time, between the arithmetic: a burst of them would fill the queue of misses and wait.
 template <class T>
-static inline void fetch_ahead(const T* p) { fl_memory::fetch_ahead<1, SPAN>(p); }
+static inline void fetch_ahead(const T* p) { fl_memory::fetch_ahead<1>(p, SPAN); }
 
 // To the nearest integer, ties to even.
 static inline vi rounded(vf x) {

@@ -54,7 +54,7 @@ int64_t write_packed(const fl_job* job, const fl_tensor& t, int64_t start, int64
             codes[o] = static_cast<uint8_t*>(operand.data) + e;
             scales[o] = operand.scale + e / I8_BLOCK;
         }
-        const fl_segment segment{FL_STAGE, io, s, nullptr, nullptr, nullptr, codes, scales};
+        const fl_segment segment{FL_STAGE, fl_ahead, io, s, nullptr, nullptr, nullptr, codes, scales};
         p.entry->packed(&segment);
     }
     return done;
@@ -66,7 +66,7 @@ void write_range(const fl_job* job, fl_tensor& t, int64_t start, int64_t n, bool
     const fl_program& p = *job->program;
     const fl_kernel kernel = p.entry->passes[p.n_passes - 1];
     float* io[FL_MAX_OPERANDS];
-    fl_segment segment{n, io, s, place.col, nullptr, nullptr, nullptr, nullptr};
+    fl_segment segment{n, fl_ahead, io, s, place.col, nullptr, nullptr, nullptr, nullptr};
     // Calls the kernel on [at, at + m) of the parameter, whose operands begin at block; rows are segments of their own.
     const auto compute = [&](float* const* block, int64_t at, int64_t m) {
         for (int64_t done = 0; done < m;) {

@@ -15,7 +15,7 @@ from fallline.lower.native.slots import Slots
 from fallline.lower.native.stages import Stage
 from fallline.rules.program import Program
 
-ABI = 3
+ABI = 4
 """Part of every kernel's name: raised when kernel.h changes the meaning of a segment."""
 
 

@@ -46,15 +46,17 @@ class Pass:
             "};",
             "int64_t at = 0;",
             "for (; at + fl_memory::STRIP <= n; at += fl_memory::STRIP) {",
-            *indent(self.fetches("at", "fl_memory::STRIP")),
+            "    if (seg->ahead) {",
+            *indent(indent(self.fetches("at", "fl_memory::STRIP", "seg->ahead"))),
+            "    }",
             "    compute(at, at + fl_memory::STRIP);",
             "}",
             "compute(at, n);",
         ]
 
-    def fetches(self, at: str, count: str) -> list[str]:
+    def fetches(self, at: str, count: str, ahead: str) -> list[str]:
         """Requests for what the pass will need of its operands, as it comes to ``count`` elements from ``at`` on."""
-        return [f"fl_memory::fetch_ahead<{count}>({operand} + {at});" for operand in self.operands]
+        return [f"fl_memory::fetch_ahead<{count}>({operand} + {at}, {ahead});" for operand in self.operands]
 
     def write(self, name: str, value: str) -> None:
         self.body.append(f"{self.operand(name)}[i] = {value};")
@@ -124,7 +126,7 @@ class ReducingPass(Pass):
             *(f"    fl_vec::Lanes<{kind}> r{at};" for at, kind in enumerate(kinds)),
             "    int64_t lanes = base;",
             "    for (; lanes + fl_vec::LANES <= end; lanes += fl_vec::LANES) {",
-            *indent(indent(self.fetches("lanes", "fl_vec::LANES"))),
+            *indent(indent(self.fetches("lanes", "fl_vec::LANES", "fl_memory::AHEAD"))),
             "#pragma GCC unroll 4",
             "        for (int l = 0; l < fl_vec::LANES; l += fl_vec::WIDTH) {",
             "            const int64_t i = lanes + l;",
