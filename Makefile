@@ -85,7 +85,7 @@ targets: setup ## set every workload's target anew where its runs are not there;
 bench: setup peers .venv/.authors ## all benchmarks, against the other packages; writes docs/benchmarks.md; an hour
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m benchmarks --build
 
-bench-compiled: setup peers .venv/.authors ## goes on with the last run of the benchmarks: peers through torch.compile; up to two hours
+bench-compiled: setup peers .venv/.authors ## goes on with the last run of the benchmarks: peers through torch.compile; half an hour
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m benchmarks --resume --build --compiled
 
 statistics: setup ## how often the verdicts of `fallline step` are right, with real arms on this machine

@@ -16,7 +16,7 @@ class Settings:
     build: bool = False
     """Also time a build from a clean clone, which takes minutes."""
     compiled: bool = False
-    """Also time peers through torch.compile, which takes up to two hours."""
+    """Also time peers through torch.compile, which takes half an hour."""
     seed: int = 0
     threads: int = 2
     least_rounds: int = 21

@@ -1,6 +1,6 @@
 """The best eager or foreach peers through ``torch.compile``: how long compiling takes, and how fast they are then.
 
-Each in a process of its own, which is ended after three minutes: compiling a step over 148 tensors may take longer
+Each in a process of its own, which is ended after two minutes: compiling a step over 148 tensors may take longer
 than anybody would wait.
 """
 
@@ -19,7 +19,7 @@ from benchmarks.steps import note
 from fallline.measure.stats import Estimate
 
 CASE = "compiled_peers"
-LIMIT = 180.0
+LIMIT = 120.0
 
 
 def run(settings: Settings) -> Result:
