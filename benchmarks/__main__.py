@@ -23,9 +23,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=list(CASES), metavar="NAME", help=", ".join(CASES))
     parser.add_argument("--resume", action="store_true", help="go on with the last run, if it was stopped")
     parser.add_argument("--build", action="store_true", help="also time a build from a clean clone (minutes)")
-    parser.add_argument(
-        "--compiled", action="store_true", help="also time peers through torch.compile (half an hour)"
-    )
+    parser.add_argument("--compiled", action="store_true", help="also time peers through torch.compile (half an hour)")
     parser.add_argument("--threads", type=int, default=2, help="threads of every arm (default 2)")
     parser.add_argument("--seconds", type=float, help="at most so long per comparison (default 60)")
     parser.add_argument("--seed", type=int, default=0)
