@@ -129,6 +129,7 @@ SPOILED = {
     "unknown format": (set_option("state_dtype", "int7"), "state_dtype must be"),
     "flag that is none": (set_option("maximize", 2), "maximize must be"),
     "clip_norm": (set_attribute("clip_norm", -1.0), "clip_norm must be"),
+    "clip_norm as a flag": (set_attribute("clip_norm", True), "clip_norm must be"),
     "skip_nonfinite": (set_attribute("skip_nonfinite", 1), "skip_nonfinite must be"),
     "hook that raises": (add_hook, "in the hook"),
     "closure that raises": (lambda opt, a, b: nothing, "in the closure"),

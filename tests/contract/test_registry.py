@@ -175,6 +175,8 @@ def test_list_optimizers():
     assert set(fallline.list_optimizers("*8BIT")) >= {"adam8bit", "adamw8bit", "lion8bit"}
     assert all(name.endswith("8bit") for name in fallline.list_optimizers("*8BIT"))
     assert fallline.list_optimizers("nothing*") == []
+    with pytest.raises(TypeError, match='string such as "adam\\*", got 3'):
+        fallline.list_optimizers(3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("class_name", NAMES)

@@ -11,7 +11,7 @@ from fallline.cli.race_request import read_entries
 from fallline.measure.store import StoreError
 from fallline.race.contestants import named
 from fallline.race.estimate import estimate
-from fallline.race.plan import Entry, Rules, Trial, trials
+from fallline.race.plan import BUDGET, RULESETS, SELF, TARGET, Entry, Rules, Trial, trials
 from fallline.race.results import Calibrated, Results
 from fallline.workloads import load
 from tests.race import write_workload
@@ -30,6 +30,14 @@ def test_trials_of_a_study_have_the_same_seeds_and_with_the_same_space_the_same_
     assert seeds["adamw"] == seeds["nadamw"] == seeds["lion"] and len(set(seeds["adamw"])) == 30
     points = {name: [t.point for t in made] for name, made in found.items()}
     assert points["adamw"] == points["nadamw"] != points["lion"]
+
+
+def test_who_has_no_tuning_may_take_more_steps_and_what_sets_a_target_fewer() -> None:
+    assert Rules().most_steps(100) == Rules(ruleset=BUDGET).most_steps(100) == 100
+    assert Rules(ruleset=SELF).most_steps(100) == 300
+    assert Rules(ruleset=SELF, self_factor=1.5).most_steps(5) == 8
+    assert [Rules(ruleset=ruleset).most_steps(100, TARGET) for ruleset in RULESETS] == [66, 66, 66]
+    assert Rules().most_steps(1, TARGET) == 1
 
 
 def test_a_second_name_has_seeds_and_points_of_its_own() -> None:

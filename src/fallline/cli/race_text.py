@@ -62,7 +62,8 @@ def _head(summary: Summary, numbered: bool) -> list[str]:
         goal = "no target" if target is None else f"target {facts['metric']} {target:.5g}"
         source = f" ({about['target_from']})" if about["target_from"] not in (None, "given") else ""
         prefix = f"{number}  " if numbered else ""
-        lines.append(f"{prefix}{name}: {goal}{source}, at most {facts['max_steps']} steps, data: {facts['data']}")
+        most = rules.most_steps(facts["max_steps"])
+        lines.append(f"{prefix}{name}: {goal}{source}, at most {most} steps, data: {facts['data']}")
     return [*lines, f"{how}, {rules.studies} {'study' if rules.studies == 1 else 'studies'}, seed {rules.seed}"]
 
 

@@ -113,7 +113,7 @@ def check_options(group: Mapping[str, Any]) -> None:
 
 def check_optimizer_options(options: Mapping[str, Any]) -> None:
     clip = options["clip_norm"]
-    if clip is not None and not (isinstance(clip, (int, float)) and clip > 0):
+    if clip is not None and (isinstance(clip, bool) or not isinstance(clip, (int, float)) or not clip > 0):
         raise ValueError(f"clip_norm must be a number > 0 or None, got {clip!r}")
     if not isinstance(options["skip_nonfinite"], bool):
         raise TypeError(f"skip_nonfinite must be True or False, got {options['skip_nonfinite']!r}")

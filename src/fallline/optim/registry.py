@@ -103,6 +103,8 @@ def optimizer(rule: Rule, class_name: str | None = None, /, **defaults: Any) -> 
 
 def list_optimizers(pattern: str = "*") -> list[str]:
     """Registry names that match a pattern, ``list_optimizers("adam*")``."""
+    if not isinstance(pattern, str):
+        raise TypeError(f'the pattern must be a string such as "adam*", got {pattern!r}')
     return [d.name for d in descriptions() if fnmatch.fnmatchcase(d.name, pattern.lower())]
 
 

@@ -18,12 +18,10 @@ from fallline.race.contestants import Contestant
 from fallline.race.engine import LocalEngine
 from fallline.race.plan import (
     BUDGET,
-    SELF,
     STEPS_CLOCK,
     TARGET,
     Entry,
     Rules,
-    Trial,
     reference_of,
     target_trials,
     trials,
@@ -119,7 +117,7 @@ def estimate(
         # With an equal budget everybody takes the reference's time.
         pace = costs[trial.workload].step_seconds.get(reference if rules.ruleset == BUDGET else trial.contestant, 0.0)
         workload = workloads[trial.workload]
-        steps = workload.max_steps * _share_of_budget(trial, rules)
+        steps = rules.most_steps(workload.max_steps, trial.kind)
         evaluations = math.ceil(steps / (workload.eval_every or 1))
         spent.append((steps * pace, evaluations * costs[trial.workload].evaluation_seconds))
     unknown = [e for e in entries if any((e.name, c.name) not in known.steps for c in contestants)]
@@ -172,12 +170,6 @@ def _cost(engine: LocalEngine, entry: Entry, contestants: Sequence[Contestant], 
         raise RaceError(preparing.problem_of(entry.name, "no contestant can take a step", note))
     lines = [f"{name} cannot take a step: {note.splitlines()[0]}" for name, note in problems.items()]
     return Cost(seconds, float(checked["seconds"]), peak, tuple(lines))
-
-
-def _share_of_budget(trial: Trial, rules: Rules) -> float:
-    if trial.kind == TARGET:
-        return 2 / 3
-    return rules.self_factor if rules.ruleset == SELF else 1.0
 
 
 @dataclasses.dataclass(frozen=True)

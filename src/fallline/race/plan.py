@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,13 @@ class Rules:
     @property
     def trials_per_study(self) -> int:
         return self.trials if self.tuned else 1
+
+    def most_steps(self, budget: int, kind: str = RACE) -> int:
+        """Of a trial on a workload with this budget.  Who has no tuning gets more; of equal times this is the
+        reference's, the others' follow from the clock."""
+        if kind == TARGET:
+            return max(1, 2 * budget // 3)
+        return math.ceil(budget * self.self_factor) if self.ruleset == SELF else budget
 
     def fixed(self) -> dict[str, Any]:
         """What must not change when a race goes on; studies may become more."""

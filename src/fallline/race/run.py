@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import shutil
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -18,7 +17,6 @@ from fallline.race.engine import LOST, Engine, Event
 from fallline.race.plan import (
     BUDGET,
     RACE,
-    SELF,
     STEPS_CLOCK,
     TARGET,
     Entry,
@@ -180,16 +178,12 @@ class Race:
 
     def max_steps(self, row: Row, clock: StepClock) -> int:
         steps = self.entries[row.workload].workload.max_steps
-        if row.kind == TARGET:
-            return max(1, 2 * steps // 3)
-        if self.rules.ruleset == SELF:
-            return math.ceil(steps * self.rules.self_factor)
-        if self.rules.ruleset == BUDGET and clock.knows(row.workload, row.contestant):
+        if self.rules.ruleset == BUDGET and row.kind != TARGET and clock.knows(row.workload, row.contestant):
             # In the order in which they were entered first, which a later command does not change.
             others = [self.reference.name, *(contestant.name for contestant in self.results.contestants())]
             unit = next(name for name in others if clock.knows(row.workload, name))
             return clock.steps_within(row.workload, row.contestant, clock.seconds(row.workload, unit, steps))
-        return steps
+        return self.rules.most_steps(steps, row.kind)
 
     def _run_trials(self, kind: str) -> None:
         stored = self.results.workloads()

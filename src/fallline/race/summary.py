@@ -11,7 +11,7 @@ from typing import Any
 
 from fallline.measure.store import StoreError
 from fallline.race.clock import StepClock
-from fallline.race.plan import BUDGET, SELF, STEPS_CLOCK, Rules
+from fallline.race.plan import BUDGET, STEPS_CLOCK, Rules
 from fallline.race.quality import Quality, qualities
 from fallline.race.results import Calibrated, Results, Row
 from fallline.race.stopping import PAST_TAU_MAX, fastest_medians, late_studies, latest, without_late
@@ -215,8 +215,8 @@ def _allowed(
     rows: Sequence[Row], rules: Rules, workloads: Mapping[str, Mapping[str, Any]], contestants: Sequence[str]
 ) -> dict[tuple[str, str], float]:
     """(contestant, workload) → the most steps of its trials: what a miss counts as where speeds are compared."""
-    factor = rules.self_factor if rules.ruleset == SELF else 1.0
-    found = {(name, w): factor * about["facts"]["max_steps"] for w, about in workloads.items() for name in contestants}
+    most = {workload: float(rules.most_steps(about["facts"]["max_steps"])) for workload, about in workloads.items()}
+    found = {(name, workload): steps for workload, steps in most.items() for name in contestants}
     for row in rows:
         if row.max_steps is not None and rules.ruleset == BUDGET:
             found[row.contestant, row.workload] = float(row.max_steps)
