@@ -34,9 +34,11 @@ class Counters:
         return self._common
 
     def advance_all(self) -> None:
-        self.array += 1.0
-        if self._common is not None:
+        if self._common is None:
+            self.array += 1.0
+        else:
             self._common += 1.0
+            self.array.fill(self._common)  # in a small step the addition would take longer than the kernel
 
     def advance(self, numbers: Sequence[int]) -> None:
         self.array[numbers] += 1.0

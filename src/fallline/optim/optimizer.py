@@ -236,7 +236,7 @@ class RuleOptimizer(torch.optim.Optimizer):
 
     def _launch_all(self, numbered: Sequence[Numbered], rows: Rows) -> list[int]:
         """Runs what takes part in this step; returns the numbers of these parameters."""
-        if len(numbered) > 1 and any(bucket.program.couples_parameters for bucket, _, _ in numbered):
+        if len(numbered) > 1 and _are_coupled(numbered):
             with torch.no_grad():
                 lates = together([b.program for b, _, _ in numbered], [b.passes(numbers) for b, _, numbers in numbered])
         else:
@@ -360,11 +360,18 @@ Numbered = tuple[Bucket, Sequence[int], StepNumbers]
 
 def _numbered(buckets: Sequence[Bucket], rows: Rows, factor: float) -> list[Numbered]:
     """What takes part in this step."""
-    taking_part = [(b, range(len(b.items)) if b.complete else b.present()) for b in buckets]
-    taking_part = [(bucket, active) for bucket, active in taking_part if active]
-    if any(bucket.program.couples_parameters for bucket, _ in taking_part):
+    taking_part = [(bucket, active) for bucket in buckets if (active := bucket.present())]
+    if _are_coupled(taking_part):
         rows.total = sum(bucket.items[i].numel for bucket, active in taking_part for i in active)
     return [(bucket, active, _numbers(rows, bucket, active, factor)) for bucket, active in taking_part]
+
+
+def _are_coupled(taking_part: Sequence[tuple[Any, ...]]) -> bool:
+    """Whether a sum runs over the parameters of all these buckets, which come first in their tuples."""
+    for entry in taking_part:  # noqa: SIM110, any() costs twice as much, in every step
+        if entry[0].program.couples_parameters:
+            return True
+    return False
 
 
 def _numbers(rows: Rows, bucket: Bucket, active: Sequence[int], factor: float) -> StepNumbers:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import is_
+from itertools import chain
+from operator import is_, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,8 +48,11 @@ class Candidate(NamedTuple):
         return f"the state of {self.name}"
 
 
+_params_of = itemgetter("params")
+
+
 def all_params(groups: Groups) -> list[Tensor]:
-    return [p for group in groups for p in group["params"]]
+    return list(chain.from_iterable(map(_params_of, groups)))
 
 
 def is_current(plan: Plan, reader: GroupReader, groups: Groups, states: Mapping[Tensor, Any]) -> bool:
@@ -59,13 +63,13 @@ def is_current(plan: Plan, reader: GroupReader, groups: Groups, states: Mapping[
         and len(everyone := all_params(groups)) == len(plan.everyone)
         and all(map(is_, everyone, plan.everyone))
         and not plan.have_states_moved()
-        and not any(p.grad is not None for p in plan.waiting)
+        and not (plan.waiting and any(p.grad is not None for p in plan.waiting))
         and _has_settings(plan, reader, groups)
     )
 
 
 def _has_settings(plan: Plan, reader: GroupReader, groups: Groups) -> bool:
-    settings = [reader.settings(group) for group in groups]
+    settings = list(map(reader.settings, groups))
     if settings != plan.settings:
         if [reader.form(group) for group in groups] != plan.forms:
             return False

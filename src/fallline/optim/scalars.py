@@ -27,6 +27,7 @@ class GroupClasses:
     def __init__(self, description: Description):
         self.description = description
         self.by_group = description.rule.counts == "group"
+        self.shares_lr = "shared_lr" in description.rule.arguments
         self.hypers = [n for n in description.defaults if n not in GROUP_OPTIONS]
         states = description.rule.states
         scalars = [n for n, s in states.items() if s.shape in ("group", "optimizer")]
@@ -78,7 +79,7 @@ class GroupClasses:
 
     def shared_lr(self, groups: Sequence[Mapping[str, Any]]) -> float:
         """The learning rate of all groups, where a rule needs there to be one; a group with 0 rests."""
-        if "shared_lr" not in self.description.rule.arguments:
+        if not self.shares_lr:
             return 0.0
         rates = sorted({float(group["lr"]) for group in groups})
         if len(rates) > 1 and (len(rates) > 2 or rates[0] != 0.0):
@@ -127,7 +128,8 @@ class Rows:
             numbers = self._uniform(bucket)
         else:
             numbers = self._each(bucket, active)
-        numbers.keys = self._keys(bucket)
+        if bucket.rounds_at_random:
+            numbers.keys = self._keys(bucket)
         return numbers
 
     def _is_uniform(self, bucket: Bucket) -> bool:
@@ -144,7 +146,9 @@ class Rows:
         """One row per class."""
         program, number = bucket.program, bucket.numbers[0]
         step = float(self.steps[number]) if self.common_step is None else self.common_step
-        own = {name: self.scalars[name][number] for name in bucket.scalar_inputs}
+        own = {"step": step + 1.0, "first": step == 0.0, "shared_lr": self.shared_lr}
+        for name in bucket.scalar_inputs:
+            own[name] = self.scalars[name][number]
         row_of, chosen = bucket.zeros, self.classes
         if len(chosen) > 1:
             rows_of_classes: dict[int, int] = {}
@@ -152,8 +156,7 @@ class Rows:
             chosen = [self.classes[which] for which in rows_of_classes]
         rows, written = [], []
         for values in chosen:
-            complete = {"step": step + 1.0, "first": step == 0.0, "shared_lr": self.shared_lr, **values, **own}
-            row, writes = program.host(*[complete[name] for name in program.host_inputs])
+            row, writes = program.host(*[values[n] if n in values else own[n] for n in program.host_inputs])
             rows.append(row)
             written.append(writes)
         if program.host_writes:
@@ -217,9 +220,7 @@ class Rows:
             return "group" if self.by_group else "scalar"
         return bucket.program.states[name].shape
 
-    def _keys(self, bucket: Bucket) -> list[dict[int, int]] | None:
-        if not bucket.rounds_at_random:
-            return None
+    def _keys(self, bucket: Bucket) -> list[dict[int, int]]:
         return [
             {
                 operand.slot: rounding_key(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -68,7 +69,7 @@ class Description:
     def summary(self) -> str:
         return self.doc.strip().split("\n\n")[0].replace("\n", " ")
 
-    @property
+    @functools.cached_property
     def has_modes(self) -> bool:
         """Whether parameters hold other weights for evaluation, between the entries ``eval`` and ``train``."""
         return {"train", "eval"} <= set(self.rule.entries)

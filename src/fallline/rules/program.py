@@ -57,7 +57,7 @@ class Program:
     def uses_gradient(self) -> bool:
         return self.grad in self.operands
 
-    @property
+    @functools.cached_property
     def couples_parameters(self) -> bool:
         """Whether a reduction runs over all parameters, so that they must step together."""
         return any(node.space == Space.ALL for level in self.reductions for node in level)

@@ -175,7 +175,7 @@ class Launch:
     def number(self, numbers: StepNumbers) -> None:
         """Takes this step's scalars."""
         self.job.grad_factor = numbers.grad_factor
-        flat = [x for row in numbers.rows for x in row]
+        flat = numbers.rows[0] if len(numbers.rows) == 1 else [x for row in numbers.rows for x in row]
         if len(flat) > len(self.rows):
             self.rows = (c_double * len(flat))()
         self.rows[: len(flat)] = flat  # type: ignore[assignment]
@@ -217,6 +217,8 @@ class Launch:
         return self.late()
 
     def late(self) -> Late:
+        if not self.program.late_writes:
+            return {}
         slots, count = self.kernel.slots, len(self.kernel.slots.scalars)
         return {
             name: [self.scalars[i * count + slots.scalar[node.index]] for i in range(len(self.items))]
