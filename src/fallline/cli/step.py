@@ -123,23 +123,23 @@ def _measure(plan: Plan, results: Results, limits: Limits, fresh: bool, quiet: b
 
     done: set[str] = set() if fresh else results.done(plan.cells)
     left = [cell for cell in plan.cells if cell.key not in done]
-    if plan.name != "adan-gpt2":
+    if not plan.with_memory:
         try:
             check_memory(left)
         except DoesNotFit as error:
             raise BadInput(str(error)) from error
-    if left or plan.name == "adan-gpt2":
+    if left or plan.with_memory:
         results.begin({"arguments": sys.argv[1:]})
     if fresh:  # only now that nothing refuses to measure again
         results.forget(plan.cells)
-        if plan.name == "adan-gpt2":
+        if plan.with_memory:
             results.forget_memory()
     if done and not quiet:
         there = f"{len(done)} of {len(plan.cells)} cells are in {results.store.path}"
         typer.echo(f"{there}; --fresh measures them again", err=True)
     with Progress(left, quiet) as progress:
         measure_all(plan, results, dataclasses.replace(limits, told=progress.tell_round), progress.tell)
-    if plan.name == "adan-gpt2":
+    if plan.with_memory:
         from fallline.step.memory_table import measure_memory
 
         measure_memory(results, memory_seconds, limits.seed, lambda text: None if quiet else typer.echo(text, err=True))

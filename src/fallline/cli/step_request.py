@@ -13,7 +13,6 @@ from fallline.cli.exits import BadInput
 if TYPE_CHECKING:
     from fallline.step.plan import Arm, Conditions, Plan
 
-PRESETS = ("adam-grid", "adan-gpt2")
 SHAPE_OPTIONS = ("--model", "--optimizer", "--tensors", "--sizes", "--amsgrad", "--no-amsgrad", "--option")
 FIXED = {
     "adam-grid": (*SHAPE_OPTIONS, "--up-to"),
@@ -57,7 +56,7 @@ def plan_of(request: Request, given: Sequence[str] = ()) -> Plan:
     from fallline.measure import machine
     from fallline.optim.options import STATE_DTYPES
     from fallline.step.plan import Conditions
-    from fallline.step.presets import GRID_IMPLEMENTATIONS, adam_grid, adan_gpt2
+    from fallline.step.presets import ADAN_GPT2, GRID_IMPLEMENTATIONS, adam_grid, adan_gpt2
 
     if request.dtype not in DTYPES:
         raise BadInput(f"--dtype {request.dtype}: must be one of {', '.join(DTYPES)}")
@@ -73,12 +72,12 @@ def plan_of(request: Request, given: Sequence[str] = ()) -> Plan:
         if request.model is not None and (_given("--tensors", given) or _given("--sizes", given)):
             raise BadInput("--tensors and --sizes: the shapes are those of --model; leave one of the two out")
         return _own(request, conditions)
-    if request.preset not in PRESETS:
-        raise BadInput(f"--preset {request.preset}: must be one of {', '.join(PRESETS)}")
+    if request.preset not in FIXED:
+        raise BadInput(f"--preset {request.preset}: must be one of {', '.join(FIXED)}")
     for name in FIXED[request.preset]:
         if _given(name, given):
             raise BadInput(f"{name}: fixed by --preset {request.preset}; leave one of the two out")
-    if request.preset == "adan-gpt2":
+    if request.preset == ADAN_GPT2:
         if not 0 < request.up_to < math.inf:
             raise BadInput(f"--up-to {request.up_to:g}: must be a number > 0")
         return adan_gpt2(conditions, round(request.up_to * 1e6))

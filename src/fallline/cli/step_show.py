@@ -13,7 +13,6 @@ from fallline.cli.output import NotWritten, check_out, emit, write
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fallline.step.analyse import TableResult
     from fallline.step.plan import Plan
     from fallline.step.published import Grid
     from fallline.step.results import Results
@@ -29,11 +28,13 @@ class Format:
 
     def check(self, plan: Plan) -> None:
         """Refuses what could not be shown at the end, before anything is measured."""
+        from fallline.step.presets import ADAN_GPT2
+
         if self.figure is not None:
             self._check_figure(plan)
         if self.against is not None and self.kind == "csv":
             raise BadInput("--against: has no place among the lines of --csv; use --json or --md")
-        if self.against == "adan-gpt2" and plan.name != "adan-gpt2":
+        if self.against == ADAN_GPT2 and plan.name != ADAN_GPT2:
             raise BadInput("--against adan-gpt2: compares with --preset adan-gpt2 only; name that preset")
         grid = self.grid()
         if grid is not None and not any((cell.tensors, cell.size) in grid for cell in plan.cells):
@@ -55,15 +56,15 @@ class Format:
 
     def grid(self) -> Grid | None:
         """The published grid to compare with."""
-        from fallline.step.published import ADAM_GRID, BadTable, read_grid
+        from fallline.step import presets, published
 
-        if self.against is None or self.against == "adan-gpt2":
+        if self.against is None or self.against == presets.ADAN_GPT2:
             return None
-        if self.against == "adam-grid":
-            return ADAM_GRID
+        if self.against == presets.ADAM_GRID:
+            return published.ADAM_GRID
         try:
-            return read_grid(Path(self.against))
-        except BadTable as error:
+            return published.read_grid(Path(self.against))
+        except published.BadTable as error:
             raise BadInput(str(error)) from error
 
 
@@ -73,6 +74,7 @@ class Report:
     def __init__(self, plan: Plan, results: Results, chosen: Format):
         from fallline.step import words
         from fallline.step.analyse import analyse
+        from fallline.step.comparisons import comparison
         from fallline.step.implementations import named
         from fallline.step.results import data_id
 
@@ -82,7 +84,8 @@ class Report:
         self.plan, self.chosen, self.path = plan, chosen, results.store.path
         self.machines = results.machines(records)
         self.tables = analyse(plan, records)
-        self.memory = results.memory() if plan.name == "adan-gpt2" else {}
+        self.memory = results.memory() if plan.with_memory else {}
+        self.comparison = comparison(plan.name)
         self.data = data_id(records, self.memory)
         compiles = [arm.label for arm in plan.cells[0].arms if named(arm.implementation).compiles]
         self.compiling = words.compile_times(self.tables, compiles)
@@ -91,10 +94,11 @@ class Report:
         self.wins = [(part.title, words.who_wins(part)) for part in parts if part.decided]
         self.told_apart = [line for part in parts for line in words.told_apart(part)]
         self.regions = [*self._regions(), *(line for part in parts for line in words.regions(part))]
-        self.claims = self._claims()
+        self.claims = [answer.text() for answer in self.comparison.claims(self.tables, self.memory)]
         self.against = self._against()
-        self.shown, percentages = self._shown()
-        self.notes = [*self._notes(), *percentages]
+        shown, wrong_percentages = self.comparison.tables(self.tables, self.memory, exact=chosen.kind == "md")
+        self.shown = [*shown, *self.against]
+        self.notes = [*self._notes(), *wrong_percentages]
 
     def _regions(self) -> list[str]:
         from fallline.step.words import good_and_poor
@@ -103,17 +107,8 @@ class Report:
             return []
         return good_and_poor(self.tables[0], "compiled")
 
-    def _claims(self) -> list[str]:
-        from fallline.step.claims import adan_claims, grid_claims
-
-        if self.plan.name == "adan-gpt2":
-            return [answer.text() for answer in adan_claims(self.tables[0], self.memory)]
-        if self.plan.name == "adam-grid":
-            return [answer.text() for answer in grid_claims(self.tables[0])]
-        return []
-
     def _notes(self) -> list[str]:
-        from fallline.step import adan_tables, words
+        from fallline.step import words
 
         found = list(self.plan.notes)
         for table in self.tables:
@@ -128,18 +123,14 @@ class Report:
             if table.missing:
                 found.append(f"{table.title}: not measured yet: {', '.join(table.missing)}")
         found += words.disturbed(self.tables)
-        if self.plan.name == "adan-gpt2":
-            found += adan_tables.notes(self.memory, self.tables[0])
+        found += self.comparison.notes(self.tables, self.memory)
         return list(dict.fromkeys(_merged(found)))
 
     def sentence(self) -> str:
         """The last line: what to do, and from which data that follows."""
-        from fallline.step.claims import adan_costs
-
-        first = self.wins[0][1] if self.wins else self._nothing_compared()
-        if self.plan.name == "adan-gpt2":
-            first = adan_costs(self.tables[0], self.memory) or first
-        return f"{first} (data {self.data} in {self.path})"
+        winner = self.wins[0][1] if self.wins else self._nothing_compared()
+        verdict = self.comparison.verdict(self.tables, self.memory) or winner
+        return f"{verdict} (data {self.data} in {self.path})"
 
     def _nothing_compared(self) -> str:
         timed = {name for table in self.tables for row in table.rows for name in row.medians}
@@ -197,26 +188,14 @@ class Report:
         won = [f"{title}: {text}" for title, text in self.wins]
         return [*won, *self.told_apart, *self.compiling, *self.regions, *self.claims]
 
-    def _shown(self) -> tuple[list[Any], list[str]]:
-        """The tables, and percentages among them that do not follow from their cells."""
-        from fallline.step import adan_tables, tables
-
-        exact = self.chosen.kind == "md"
-        if self.plan.name != "adan-gpt2":
-            pairs = [(tables.times(table, exact), tables.speeds(table)) for table in self.tables]
-            return [*(one for pair in pairs for one in pair), *self.against], []
-        timed = [adan_tables.time_table(table) for table in self.tables]
-        found = [table for table, _ in timed]
-        found.append(adan_tables.memory_table(self.memory))
-        found += [adan_tables.starts_table(table, self.memory) for table in self.tables]
-        found += [tables.speeds(table) for table in self.tables]
-        return [*found, *self.against], [text for _, wrong in timed for text in wrong]
-
     def _against(self) -> list[Any]:
         if self.chosen.against is None:
             return []
+        from fallline.step import beside_published
+
         grid = self.chosen.grid()
-        return [_beside_grid(self.tables[0], grid)] if grid is not None else [_beside_adan(self.tables[0])]
+        first = self.tables[0]
+        return [beside_published.adan_gpt2(first) if grid is None else beside_published.grid(first, grid)]
 
     def markdown(self) -> str:
         parts = [table.markdown() for table in self.shown]
@@ -287,54 +266,3 @@ def _merged(notes: list[str]) -> list[str]:
         else:
             merged.append(f"{len(where)} cells, {reason}")
     return merged
-
-
-def _beside_grid(table: TableResult, grid: Grid) -> Any:
-    from fallline.step.layout import Table
-    from fallline.step.published import agreement, rows_of, winner
-
-    ours = {(row.cell.tensors, row.cell.size): row.verdict() for row in table.decided if row.cell.size is not None}
-    same, common = agreement(ours, grid)
-    rows = []
-    for key in rows_of(grid):
-        if key in ours:
-            theirs = winner(grid[key])
-            agrees = "" if theirs in ours[key].split(" = ") else "differs"
-            rows.append([str(key[0]), str(key[1]), theirs, ours[key], agrees])
-    title = f"winners, published and here: the same in {same} of {common} cells ({table.title})"
-    return Table(title, ["tensors", "size", "published", "here", ""], rows, 0, keys=2)
-
-
-def _beside_adan(table: TableResult) -> Any:
-    from fallline.step.adan_tables import time_table
-    from fallline.step.layout import Table
-    from fallline.step.presets import ADAM, ADAM_FUSED, FUSED
-    from fallline.step.published import ADAN_GPT2
-
-    made = time_table(table)[0]
-    mine = {tuple(row[:3]): row for row in made.rows}
-    shares = [f"{FUSED} / {base} %" for base in (ADAM, ADAM_FUSED)]
-    rows = []
-    for row in ADAN_GPT2:
-        key = (str(row.heads), str(row.layers), str(row.width))
-        true = 100 * float(row.adan_ms) / float(row.adam_ms)
-        rows.append(
-            [
-                *key,
-                str(row.millions),
-                row.printed_percent,
-                f"{true:.1f}",
-                *(mine[key][made.header.index(name)] for name in shares),
-            ]
-        )
-    header = [
-        "heads",
-        "layers",
-        "width",
-        "M parameters",
-        "printed %",
-        "from its cells %",
-        "here %",
-        "here, both fused %",
-    ]
-    return Table("FusedAdan / Adam in %, published and here", header, rows, 0, keys=4)

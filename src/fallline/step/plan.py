@@ -140,6 +140,8 @@ class Plan:
     name: str
     cells: tuple[Cell, ...]
     notes: tuple[str, ...] = ()
+    with_memory: bool = False
+    """Memory is measured too; what does not fit is modelled, not refused."""
 
     @property
     def tables(self) -> dict[str, list[Cell]]:

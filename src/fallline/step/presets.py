@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from fallline.step.gpt2 import Gpt2
 from fallline.step.plan import Arm, Cell, Conditions, Plan, arms_of, expand, grid
 
+ADAM_GRID, ADAN_GPT2 = "adam-grid", "adan-gpt2"
+
 GRID_TENSORS = (1, 2, 4, 8, 16, 32)
 GRID_SIZES = (16384, 65536, 262144, 1048576, 4194304)
 GRID_IMPLEMENTATIONS = ("compiled", "eager", "fused")
@@ -52,7 +54,7 @@ def adam_grid(
         arms = arms_of("adam", implementations, {"amsgrad": amsgrad}, state_dtype)
         title = f"Adam, amsgrad {'on' if amsgrad else 'off'}"
         cells += expand(grid(GRID_TENSORS, GRID_SIZES, arms), conditions, title)
-    return Plan("adam-grid", tuple(cells))
+    return Plan(ADAM_GRID, tuple(cells))
 
 
 def adan_gpt2(conditions: Conditions, up_to: int = UP_TO) -> Plan:
@@ -64,4 +66,5 @@ def adan_gpt2(conditions: Conditions, up_to: int = UP_TO) -> Plan:
             cells.setdefault((config.layers, config.width), Cell(label, tuple(config.shapes()), ADAN_ARMS, ""))
     # The smallest working set, 1.3 GB, is many times any cache: nothing to flush.
     chosen = dataclasses.replace(conditions, flush=bool(conditions.flush))
-    return Plan("adan-gpt2", tuple(expand(list(cells.values()), chosen, "GPT-2, Adam and Adan")))
+    expanded = expand(list(cells.values()), chosen, "GPT-2, Adam and Adan")
+    return Plan(ADAN_GPT2, tuple(expanded), with_memory=True)
