@@ -104,6 +104,27 @@ def test_spoilt_samples_are_set_aside(
     assert said.partition(": ")[2] in suspect
 
 
+def test_what_cannot_be_true_is_measured_once_more(fallline: Command, tmp_path: Path, measured: bytes) -> None:
+    path = tmp_path / "r.sqlite"
+    path.write_bytes(measured)
+    samples = believable()
+    falls_with_size(samples)
+    _write(path, samples)
+    command = (*GRID, "--out", str(path))
+    ended = fallline(*command)
+    assert ended.code == 0
+    # The larger one is too fast, or the smaller one was too slow.
+    assert "2 cells contradict themselves or each other; measuring them once more" in ended.err
+    assert "[2/2] " in ended.err
+    assert "note: 2 cells were measured a second time, because the first times could not all be true: " in ended.out
+    found = json.loads(fallline(*command, "--show", "--json").out)
+    assert not any(
+        "takes 0.5× the time of 65,536" in text for row in found["tables"][0]["rows"] for text in row["wrong"]
+    )
+    again = fallline(*command, "--json")
+    assert "once more" not in again.err and json.loads(again.out)["data"] == found["data"]
+
+
 def _write(path: Path, samples: Samples) -> None:
     with sqlite3.connect(path) as database:
         cells = {

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from fallline.step.analyse import analyse
+from fallline.step.analyse import analyse, doubtful
 from fallline.step.claims import grid_claims
 from fallline.step.plan import Cell, Conditions
 from fallline.step.presets import adan_gpt2
@@ -17,6 +17,7 @@ from fallline.step.words import (
     compile_times,
     disturbed,
     good_and_poor,
+    measured_twice,
     recommendations,
     region,
     regions,
@@ -276,3 +277,34 @@ def test_later_passes_may_find_in_a_cache_what_the_first_has_read(once: float, i
     (arm,) = table.rows[0].arms.values()
     assert arm.fraction is not None and arm.fraction.value == pytest.approx(1.25, rel=0.05)
     assert (not arm.wrong) == is_believed
+
+
+def test_a_doubtful_cell_is_measured_again_with_the_one_it_was_held_against() -> None:
+    plan = plan_of([1], [65536, 262144, 1048576, 4194304], ["eager", "fused"])
+
+    def seconds(cell: Cell, name: str) -> float:
+        slow = 10 if cell.size == 262144 and name == "fused" else 1
+        return slow * slower_than_the_probe({"eager": 6.0, "fused": 1.5})(cell, name)
+
+    made = records(plan, seconds)
+    tables = analyse(plan, made)
+    assert [row.cell.size for row in tables[0].set_aside] == [1048576]
+    found = doubtful(tables)
+    assert [cell.size for cell in found] == [1048576, 262144]
+    assert set(found.values()) == {f"1 × 1048576: {tables[0].set_aside[0].wrong[0]}"}
+    assert measured_twice(tables) == []
+
+    made[2].facts["again"] = "its first time"
+    tables = analyse(plan, made)
+    assert [cell.size for cell in doubtful(tables)] == [262144], "once is enough"
+    assert measured_twice(tables) == [
+        "1 cell was measured a second time, because the first times could not all be true: its first time"
+    ]
+
+
+def test_wrong_values_are_not_measured_again() -> None:
+    plan = plan_of([1], [65536], ["eager", "fused"])
+    (made,) = records(plan, slower_than_the_probe({"eager": 6.0, "fused": 1.5}))
+    made.facts["wrong"] = "gradient 0 contains NaN or infinity"
+    tables = analyse(plan, [made])
+    assert tables[0].set_aside and doubtful(tables) == {}

@@ -44,7 +44,7 @@ from fallline.step.plan import (
 )
 from fallline.step.presets import CONFIGURATIONS, adam_grid, adan_gpt2
 from fallline.step.results import Results, data_id
-from fallline.step.run import Limits, _thinning, measure, measure_all
+from fallline.step.run import Limits, _thinning, measure, measure_all, measure_cells
 from fallline.step.temporaries import allocated_by_step, step_temporaries
 
 
@@ -76,6 +76,24 @@ def test_nothing_is_measured_twice(tmp_path: Path) -> None:
         for _ in range(2):
             measure_all(plan, results, Limits(), lambda cell, record: measured.append(cell.label) if record else None)
     assert sorted(measured) == sorted(cell.label for cell in plan.cells)
+
+
+def test_measured_again_a_cell_keeps_what_compiling_took(tmp_path: Path) -> None:
+    plan = small_plan()
+    cell, other, *_ = plan.cells
+    with Results(tmp_path / "r.sqlite") as results:
+        results.begin({})
+        measure_all(plan, results, Limits(), lambda *_: None)
+        (before,) = results.load([cell])
+        before.arms["eager"].facts["first_seconds"] = 33.0
+        results.put(before)
+        measure_cells(plan, {cell: "too fast"}, results, Limits(), lambda *_: None)
+        (after,) = results.load([cell])
+        assert after.facts["again"] == "too fast"
+        assert after.arms["eager"].facts["first_seconds"] == 33.0
+        assert after.arms["eager"].seconds != before.arms["eager"].seconds
+        assert "again" not in results.load([other])[0].facts
+        assert results.done(plan.cells) == {one.key for one in plan.cells}
 
 
 def test_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:

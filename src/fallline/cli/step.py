@@ -118,8 +118,9 @@ def _list(found: list[dict[str, str]], as_json: bool) -> None:
 
 
 def _measure(plan: Plan, results: Results, limits: Limits, fresh: bool, quiet: bool, memory_seconds: float) -> None:
+    from fallline.step.analyse import analyse, doubtful
     from fallline.step.plan import DoesNotFit, check_memory
-    from fallline.step.run import measure_all
+    from fallline.step.run import measure_all, measure_cells
 
     done: set[str] = set() if fresh else results.done(plan.cells)
     left = [cell for cell in plan.cells if cell.key not in done]
@@ -128,8 +129,9 @@ def _measure(plan: Plan, results: Results, limits: Limits, fresh: bool, quiet: b
             check_memory(left)
         except DoesNotFit as error:
             raise BadInput(str(error)) from error
+    command = {"arguments": sys.argv[1:]}
     if left or plan.with_memory:
-        results.begin({"arguments": sys.argv[1:]})
+        results.begin(command)
     if fresh:  # only now that nothing refuses to measure again
         results.forget(plan.cells)
         if plan.with_memory:
@@ -139,6 +141,13 @@ def _measure(plan: Plan, results: Results, limits: Limits, fresh: bool, quiet: b
         typer.echo(f"{there}; --fresh measures them again", err=True)
     with Progress(left, quiet) as progress:
         measure_all(plan, results, dataclasses.replace(limits, told=progress.tell_round), progress.tell)
+    if again := doubtful(analyse(plan, results.load(plan.cells))):
+        if results.run is None:
+            results.begin(command)
+        if not quiet:
+            typer.echo(f"{len(again)} cells contradict themselves or each other; measuring them once more", err=True)
+        with Progress(list(again), quiet) as progress:
+            measure_cells(plan, again, results, dataclasses.replace(limits, told=progress.tell_round), progress.tell)
     if plan.with_memory:
         from fallline.step.memory_table import measure_memory
 

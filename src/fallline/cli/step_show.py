@@ -122,7 +122,7 @@ class Report:
                 found += [f"{row.cell.label}, set aside: {text}" for text in row.wrong]
             if table.missing:
                 found.append(f"{table.title}: not measured yet: {', '.join(table.missing)}")
-        found += words.disturbed(self.tables)
+        found += [*words.measured_twice(self.tables), *words.disturbed(self.tables)]
         found += self.comparison.notes(self.tables, self.memory)
         return list(dict.fromkeys(_merged(found)))
 

@@ -51,6 +51,8 @@ class CellResult:
     """Pairs of arms of one optimizer."""
     corrected: dict[tuple[str, str], float]
     """p after Holm's correction over the whole table."""
+    held_against: list[Cell] = dataclasses.field(default_factory=list)
+    """Cells beside which its times cannot be true; theirs may be the wrong ones."""
 
     @property
     def cell(self) -> Cell:
@@ -161,6 +163,18 @@ def analyse(plan: Plan, records: Sequence[CellRecord]) -> list[TableResult]:
     return found
 
 
+def doubtful(tables: Sequence[TableResult]) -> dict[Cell, str]:
+    """Cells whose times a gate set aside, or that they were held against, and what it found.  A shared machine may have
+    been slow for a while: one more measurement tells.  Wrong values, or a second wrong time, no measurement mends."""
+    found: dict[Cell, str] = {}
+    rows = {row.cell: row for table in tables for row in table.rows}
+    for row in rows.values():
+        for cell in (row.cell, *row.held_against) if row.wrong else ():
+            if not rows[cell].record.facts.get("wrong") and "again" not in rows[cell].record.facts:
+                found.setdefault(cell, f"{row.cell.label}: {row.wrong[0]}")
+    return found
+
+
 def _row(record: CellRecord) -> CellResult:
     probe = record.arms.get(PROBE)
     arms = {arm.label: _arm(record.arms[arm.label], record, probe) for arm in record.cell.arms}
@@ -217,13 +231,14 @@ def _gate_sizes(table: TableResult) -> None:
     for line in lines.values():
         line.sort(key=lambda row: row.cell.elements)
         for name in table.arms:
-            able = [row for row in line if row.arms[name].seconds is not None]
-            _gate_line([row.cell.elements for row in able], [row.arms[name] for row in able], max(1, pairs))
+            _gate_line([row for row in line if row.arms[name].seconds is not None], name, max(1, pairs))
 
 
-def _gate_line(work: Sequence[int], arms: Sequence[ArmResult], family: int) -> None:
+def _gate_line(rows: Sequence[CellResult], name: str, family: int) -> None:
+    work, arms = [row.cell.elements for row in rows], [row.arms[name] for row in rows]
     times = [(float(count), arm.samples) for count, arm in zip(work, arms, strict=True)]
     for at, text in gates.falls_with_size(times, family=family):
+        rows[at].held_against.append(rows[at - 1].cell)
         if text not in arms[at].wrong:
             arms[at].wrong.append(text)
     seconds = {count: statistics.median(arm.samples) for count, arm in zip(work, arms, strict=True)}

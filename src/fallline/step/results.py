@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -79,7 +80,8 @@ class CellRecord:
     cell: Cell
     arms: dict[str, ArmRecord]
     facts: dict[str, Any]
-    """stopped, rounds, looks, working_set, probe, load, wrong (what a gate found before or after the clock)."""
+    """stopped, rounds, looks, working_set, probe, load; wrong: what a gate found before or after the clock; again: why
+    the cell was measured a second time."""
     run: int = 0
     measured: str = ""
 
@@ -134,14 +136,13 @@ class Results:
         """Makes room for measuring again."""
         with self.store.transaction() as database:
             for cell in cells:
-                for row in database.execute("select id from cell where key = ?", (cell.key,)).fetchall():
-                    database.execute("delete from sample where cell = ?", (row["id"],))
-                    database.execute("delete from arm where cell = ?", (row["id"],))
-                    database.execute("delete from cell where id = ?", (row["id"],))
+                _delete(database, cell)
 
-    def add(self, record: CellRecord) -> None:
+    def put(self, record: CellRecord) -> None:
+        """In place of what was there of the cell."""
         specification = json.dumps(dataclasses.asdict(record.cell), default=str)
         with self.store.transaction() as database:
+            _delete(database, record.cell)
             added = database.execute(
                 "insert into cell (key, run, measured, label, specification, facts) values (?, ?, ?, ?, ?, ?)",
                 (record.cell.key, self.run, _now(), record.cell.label, specification, json.dumps(record.facts)),
@@ -190,6 +191,13 @@ class Results:
 
     def memory(self) -> dict[str, dict[str, Any]]:
         return {row["key"]: json.loads(row["facts"]) for row in self.store.rows("select key, facts from memory")}
+
+
+def _delete(database: sqlite3.Connection, cell: Cell) -> None:
+    for row in database.execute("select id from cell where key = ?", (cell.key,)).fetchall():
+        database.execute("delete from sample where cell = ?", (row["id"],))
+        database.execute("delete from arm where cell = ?", (row["id"],))
+        database.execute("delete from cell where id = ?", (row["id"],))
 
 
 def data_id(records: Sequence[CellRecord], memory: Mapping[str, Mapping[str, Any]] | None = None) -> str:

@@ -46,21 +46,41 @@ class Limits:
     """Called after every round with how many are done and how many there will be, as far as that is known."""
 
 
-def measure_all(plan: Plan, results: Results, limits: Limits, tell: Callable[[Cell, CellRecord | None], None]) -> None:
-    """Measures what the file does not hold yet, in random order; ``tell`` is called before and after each cell."""
+Tell = Callable[[Cell, "CellRecord | None"], None]
+"""Called before and after each cell."""
+
+
+def measure_all(plan: Plan, results: Results, limits: Limits, tell: Tell) -> None:
+    """Measures what the file does not hold yet."""
     done = results.done(plan.cells)
-    left = [cell for cell in plan.cells if cell.key not in done]
-    random.Random(limits.seed).shuffle(left)
+    measure_cells(plan, {cell: None for cell in plan.cells if cell.key not in done}, results, limits, tell)
+
+
+def measure_cells(plan: Plan, cells: Mapping[Cell, str | None], results: Results, limits: Limits, tell: Tell) -> None:
+    """Measures these cells of a plan in random order; with each, why it is measured a second time."""
+    shuffled = list(cells)
+    random.Random(limits.seed).shuffle(shuffled)
     threads = torch.get_num_threads()
-    with _compiling_afresh(left):
+    with _compiling_afresh(shuffled):
         try:
-            for cell in left:
+            for cell in shuffled:
                 tell(cell, None)
                 record = measure(cell, limits, plan.family(cell))
-                results.add(record)
+                if cells[cell] is not None:
+                    _note_second(record, results.load([cell]), cells[cell])
+                results.put(record)
                 tell(cell, record)
         finally:
             torch.set_num_threads(threads)
+
+
+def _note_second(record: CellRecord, earlier: Sequence[CellRecord], why: str | None) -> None:
+    """Says why a cell was measured again; what it took to compile is known from the first time alone."""
+    record.facts["again"] = why
+    for name, arm in record.arms.items():
+        took = [first for old in earlier if name in old.arms and (first := old.arms[name].facts.get("first_seconds"))]
+        if took and arm.facts.get("first_seconds") is not None:
+            arm.facts["first_seconds"] = max(arm.facts["first_seconds"], *took)
 
 
 def _compiling_afresh(cells: Sequence[Cell]) -> contextlib.AbstractContextManager[Any]:

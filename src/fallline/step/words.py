@@ -149,6 +149,16 @@ def _behind(row: CellResult, name: str) -> float:
     return row.medians[name] / min(row.medians.values())
 
 
+def measured_twice(tables: Sequence[TableResult]) -> list[str]:
+    """Cells whose first times a gate did not believe."""
+    facts = (row.record.facts for table in tables for row in table.rows)
+    reasons = [again for fact in facts if (again := fact.get("again"))]
+    if not reasons:
+        return []
+    cells = "1 cell was" if len(reasons) == 1 else f"{len(reasons)} cells were"
+    return [f"{cells} measured a second time, because the first times could not all be true: {reasons[0]}"]
+
+
 def disturbed(tables: Sequence[TableResult]) -> list[str]:
     """Whether other work kept the machine busy, judged by the probe: its work is always the same."""
     probes = [row.record.arms[PROBE].seconds for table in tables for row in table.rows if PROBE in row.record.arms]
