@@ -106,11 +106,11 @@ def build_arms(names: Iterable[str], params: Sequence[Parameter]) -> tuple[dict[
         except NotInstalled as reason:
             missing[name] = str(reason)
             note(f"  {reason}")
-    _share_states([optimizer for name, optimizer in made.items() if name not in LOW_BIT], params)
+    share_states([optimizer for name, optimizer in made.items() if name not in LOW_BIT], params)
     return {name: optimizer.step for name, optimizer in made.items()}, missing
 
 
-def _share_states(optimizers: Sequence[Any], params: Sequence[Parameter]) -> None:
+def share_states(optimizers: Sequence[Any], params: Sequence[Parameter]) -> None:
     """The same memory for all arms: where states lie relative to parameters can cost half the bandwidth."""
     for other in optimizers[1:]:
         for param in params:
