@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.settings import ROOT
+from fallline.measure.stats import paired_ratio
 from fallline.race.contestants import named
 from fallline.race.engine import ONE_THREAD, LocalEngine
 from fallline.race.plan import SELF, STEPS_CLOCK, Entry, Rules
@@ -24,34 +27,31 @@ from fallline.workloads import load
 WORKLOAD = "chars"
 
 
-def overhead(steps: int = 350, rounds: int = 8) -> dict[str, Any]:
-    """A trial of a race against a loop written by hand, in turns on one processor: how much longer, over its training.
-
-    Both make the model, take the same steps on the same batches and evaluate as often.  The loop has no schedule,
-    seeds nothing, checks nothing, stores nothing and asks nobody; the first round warms both up.
-    """
-    trials, loops = [], []
+def overhead(turns: int = 600, steps: int = 350, trials: int = 5) -> dict[str, Any]:
+    """What a trial takes beside what a loop written by hand does, over its training: the difference of their steps, and
+    all that a trial does beside training and evaluation: making the model, checking, saving, writing rows, asking
+    whether to go on."""
+    command = [sys.executable, "-m", "benchmarks.workers.bare_loop", WORKLOAD, str(turns)]
+    ended = subprocess.run(command, cwd=ROOT, env={**os.environ, **ONE_THREAD}, stdout=subprocess.PIPE, check=True)
+    seconds = json.loads(ended.stdout)
+    ratio = paired_ratio(seconds["in a trial"], seconds["by hand"])
     engine = LocalEngine(1)
     try:
-        with _bare_loop(steps) as bare:
-            for seed in range(rounds + 1):
-                trials.append(_trial_seconds(engine, steps, seed))
-                loops.append(bare(seed))
+        beside = [_share_beside_training(engine, steps, seed) for seed in range(trials + 1)][1:]
     finally:
         engine.close()
-    shares = [(trial - loop) / training for trial, (loop, training) in zip(trials[1:], loops[1:], strict=True)]
-    share = statistics.median(shares)
+    share = ratio.value - 1 + statistics.median(beside)
     return {
         "share": share,
-        "lowest": min(shares),
-        "highest": max(shares),
+        "steps": [ratio.value - 1, ratio.low - 1, ratio.high - 1],
+        "beside training and evaluation": [statistics.median(beside), min(beside), max(beside)],
         "evaluations a trial": steps // (load(WORKLOAD).eval_every or 1),
-        "seconds of training a loop": statistics.median(training for _, training in loops[1:]),
+        "ms of a step by hand": 1e3 * statistics.median(seconds["by hand"]),
         "ok": share <= 0.01,
     }
 
 
-def _trial_seconds(engine: LocalEngine, steps: int, seed: int) -> float:
+def _share_beside_training(engine: LocalEngine, steps: int, seed: int) -> float:
     """Of one trial, from the moment it is planned to the row that says how it ended."""
     changes = {"target": -1.0, "max_steps": steps}
     entry = Entry(WORKLOAD, load(WORKLOAD).replace(**changes), changes)
@@ -63,71 +63,10 @@ def _trial_seconds(engine: LocalEngine, steps: int, seed: int) -> float:
     rules = Rules(ruleset=SELF, self_factor=1.0, studies=1, clock=STEPS_CLOCK, seed=seed)
     with tempfile.TemporaryDirectory() as folder, Results(Path(folder) / "r.sqlite") as results:
         Race([entry], [named("adamw")], rules, results, engine, progress).run()
+        (row,) = results.rows()
     planned, ended = moments
-    return ended - planned
-
-
-BARE_LOOP = """
-import sys
-import time
-
-import torch
-
-import fallline
-from benchmarks.race_timing import WORKLOAD
-from fallline.race.worker import pin
-from fallline.workloads import load
-
-pin(0)
-workload, steps = load(WORKLOAD), int(sys.argv[1])
-for line in sys.stdin:
-    seed, training = int(line), 0.0
-    begin = time.perf_counter()
-    torch.manual_seed(seed)
-    model = workload.model(seed).train()
-    optimizer = fallline.create("adamw", model, lr=1e-3)
-    start = time.perf_counter()
-    for step in range(steps):
-        optimizer.zero_grad()
-        workload.loss(model, workload.batch(step, seed)).backward()
-        optimizer.step()
-        if (step + 1) % workload.eval_every == 0:
-            training += time.perf_counter() - start
-            model.eval()
-            with torch.no_grad():
-                workload.evaluate(model)
-            model.train()
-            start = time.perf_counter()
-    end = time.perf_counter()
-    print(end - begin, training + end - start, flush=True)
-"""
-
-
-@contextmanager
-def _bare_loop(steps: int) -> Iterator[Callable[[int], tuple[float, float]]]:
-    """Calls give the seconds of a whole training run, and those of its training alone."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", BARE_LOOP, str(steps)],
-        cwd=Path(__file__).parent.parent,
-        env={**os.environ, **ONE_THREAD},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    orders, answers = process.stdin, process.stdout
-    assert orders is not None and answers is not None
-
-    def run(seed: int) -> tuple[float, float]:
-        orders.write(f"{seed}\n")
-        orders.flush()
-        whole, training = map(float, answers.readline().split())
-        return whole, training
-
-    try:
-        yield run
-    finally:
-        process.kill()
-        process.communicate()
+    assert row.training_seconds is not None and row.evaluation_seconds is not None
+    return (ended - planned - row.training_seconds - row.evaluation_seconds) / row.training_seconds
 
 
 def parallel(rounds: int = 6, seconds: float = 2.0) -> dict[str, Any]:
@@ -193,7 +132,7 @@ def _neighbour() -> Iterator[None]:
         "    workload.training_loss(model, step % workload.max_steps, 0).backward()\n"
         "    optimizer.step()\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parent.parent)
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
     time.sleep(4.0)
     try:
         yield

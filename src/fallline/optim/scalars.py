@@ -32,9 +32,14 @@ class GroupClasses:
         states = description.rule.states
         scalars = [n for n, s in states.items() if s.shape in ("group", "optimizer")]
         self.names = [*self.hypers, *scalars, *([STEP] if self.by_group else [])]
+        bound = {name for requirement in description.requires for name in requirement.names}
+        self.involved = {name for name in self.hypers if name in bound or name not in description.rule.hypers}
+        """Hyperparameters that must be looked at together with others, or that are no single number."""
         # Two names at least: itemgetter gives a bare value for one.
         self.key_of = itemgetter(*self.names, "maximize", "maximize")
         self.known: dict[Any, dict[str, Any]] = {}
+        self.last: tuple[Any, dict[str, Any]] | None = None
+        """The last entry of ``known``."""
 
     def values(self, group: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         """A key that is equal for equal groups, and what the equations use."""
@@ -44,13 +49,14 @@ class GroupClasses:
         except TypeError:
             found = None  # a list, which cannot be looked up
         if found is None:
-            key = tuple(_plain(value) for value in key)
+            key = tuple([_plain(value) for value in key])
             found = self.known.get(key)
         if found is None:
-            found = self._expand(key)
+            found = self._changed(key) or self._expand(key)
             if len(self.known) > 4096:
                 self.known.clear()
             self.known[key] = found
+            self.last = key, found
         return key, found
 
     def _expand(self, key: tuple[Any, ...]) -> dict[str, Any]:
@@ -62,6 +68,24 @@ class GroupClasses:
         if self.by_group:
             expanded[STEP] += 1
         return expanded
+
+    def _changed(self, key: tuple[Any, ...]) -> dict[str, Any] | None:
+        """The same by what differs from the last values: a schedule changes one number in every step.  None if that is
+        not so simple."""
+        if self.last is None:
+            return None
+        before, known = self.last
+        found = dict(known)
+        for name, value, old in zip(self.names, key, before, strict=False):
+            if value == old:
+                continue
+            if name in self.involved:
+                return None
+            if (note := self.description.rule.hypers.get(name)) is not None:
+                note.check(name, value)
+                value = note.number(value)
+            found[name] = value + 1 if name == STEP and self.by_group else value
+        return found
 
     def sort(self, groups: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[int]]:
         """The classes, and the class of each group."""
@@ -90,8 +114,13 @@ class GroupClasses:
         return rates[-1]
 
 
+_PLAIN = {float, int, bool, str, type(None)}
+
+
 def _plain(value: Any) -> Any:
     """A hyperparameter as plain numbers: tensors are read here, once per step."""
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, (Tensor, np.ndarray)) and len(value.reshape(-1)) == 1:
         return float(value)
     if isinstance(value, (tuple, list, Tensor, np.ndarray)):

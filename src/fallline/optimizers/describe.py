@@ -19,8 +19,12 @@ class Requirement:
     holds: Callable[..., bool]
     says: str
 
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(inspect.signature(self.holds).parameters)
+
     def check(self, values: Mapping[str, Any]) -> None:
-        if not self.holds(*(values[name] for name in inspect.signature(self.holds).parameters)):
+        if not self.holds(*(values[name] for name in self.names)):
             raise ValueError(self.says)
 
 

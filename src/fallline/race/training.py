@@ -33,8 +33,9 @@ FAILED = "failed"
 ENDED = "ended"
 """An equal-budget trial that used its budget; whether it reached the target on the way stands beside."""
 
-SAVING_SHARE = 400
-"""A checkpoint is saved once so many times its own duration has passed: at most 0.25 % of the time goes into them."""
+SAVING_SHARE = 1000
+"""A checkpoint is saved once so many times its own duration has passed: at most 0.1 % of the time goes into them.
+So much of a trial may be lost with its worker."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +82,7 @@ def train(workload: Workload, task: Assignment) -> Events:
     while step < task.max_steps:
         until = next((s for s in due if s > step), task.max_steps)
         watch.start()
-        loss = _advance(workload, model, built, task.seed, step, until)
+        loss = advance(workload, model, built, task.seed, step, until)
         built.to_evaluate()
         watch.stop_training()
         step = until
@@ -108,7 +109,8 @@ def train(workload: Workload, task: Assignment) -> Events:
     yield _end(ENDED if not task.stop_at_target else OVER_BUDGET, step, watch)
 
 
-def _advance(workload: Workload, model: torch.nn.Module, built: Built, seed: int, step: int, until: int) -> float:
+def advance(workload: Workload, model: torch.nn.Module, built: Built, seed: int, step: int, until: int) -> float:
+    """Takes the steps [step, until); returns the loss before the last one."""
     loss = None
     for index in range(step, until):
         built.set_rates(index)
