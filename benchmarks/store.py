@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import subprocess
+import tempfile
 import time
 from collections.abc import Sequence
 from importlib import metadata
@@ -15,11 +16,11 @@ from typing import Any
 
 from benchmarks.rows import FAILED, Result, Row
 from benchmarks.settings import RESULTS, ROOT, Settings
+from fallline.lower.native.generate import write_sources
 from fallline.measure import machine
 from fallline.measure.stats import Estimate
 
 PEERS = ("bitsandbytes", "torchao", "deepspeed")
-KERNEL_SOURCES = ("rules", "optimizers", "lower", "native")
 
 
 @dataclasses.dataclass
@@ -81,13 +82,13 @@ def circumstances(settings: Settings) -> dict[str, Any]:
 
 
 def _measured() -> str:
-    """A digest of what kernels are made from: a run goes on after commits that change nothing of it."""
-    files = (
-        path for folder in KERNEL_SOURCES for path in (ROOT / "src" / "fallline" / folder).rglob("*") if path.is_file()
-    )
+    """A digest of what is compiled into the native library: a run goes on after commits that change nothing of it."""
+    native = [path for path in (ROOT / "src" / "fallline" / "native").iterdir() if path.suffix in (".h", ".cpp")]
     found = hashlib.sha256()
-    for path in sorted(path for path in files if path.suffix in (".py", ".h", ".cpp")):
-        found.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    with tempfile.TemporaryDirectory() as folder:
+        write_sources(Path(folder))
+        for path in sorted([*native, *Path(folder).iterdir()], key=lambda path: path.name):
+            found.update(path.name.encode() + b"\0" + path.read_bytes())
     return found.hexdigest()[:12]
 
 
