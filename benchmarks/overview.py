@@ -97,7 +97,7 @@ def headlines(pages: Sequence[Page]) -> str:
     lines = _heading("one step, two threads", "times as fast as", *(page.machine for page in pages))
     for what, peer in HEADLINES:
         found = [next((key for key in page.rows if key[0] == what and peer in (BEST, key[1])), None) for page in pages]
-        peers = list(dict.fromkeys(key[1] for key in found if key))
+        peers = list(dict.fromkeys(key[1].removesuffix(" as it comes") for key in found if key))
         ratios = [page.rows[key].ratio if key else "–" for page, key in zip(pages, found, strict=True)]
         if peers:
             lines.append(_line(what, " or ".join(peers), *ratios))
