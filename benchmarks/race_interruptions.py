@@ -124,7 +124,7 @@ def ray_kills(count: int = 6) -> dict[str, Any]:
         done = 0
         while process.poll() is None:
             actors = _actors(psutil.Process(process.pid))
-            if done < count and actors and evaluations(on_ray) > 150 * done:
+            if done < count and actors and evaluations(on_ray) > 100 * done:
                 os.kill(moments.choice(actors), signal.SIGKILL)
                 done += 1
             time.sleep(0.05)
