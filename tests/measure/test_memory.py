@@ -1,9 +1,12 @@
-"""Bytes that are alive in tensors."""
+"""Bytes that are alive in tensors, and those of the process."""
 
+import platform
+
+import pytest
 import torch
 
 import fallline
-from fallline.measure.memory import LiveBytes
+from fallline.measure.memory import LiveBytes, give_back, resident
 from fallline.optim import fingerprint
 
 
@@ -23,3 +26,14 @@ def test_a_first_step_is_followed_though_it_tries_what_torch_can_tell_apart():
     with LiveBytes() as live:
         fallline.Adan(params, lr=0.1).step()
     assert live.peak >= 4 * 400
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc's own")
+def test_what_was_freed_goes_back_to_the_system():
+    # Smaller than what the C library maps by itself, and with something alive behind them.
+    several = [torch.zeros(16_000) for _ in range(4000)]
+    alive, held = torch.zeros(16_000), resident()
+    del several
+    give_back()
+    assert resident() < held - 200_000_000
+    assert not alive.any()

@@ -167,7 +167,7 @@ def test_descriptions_are_complete(name: str) -> None:
     assert workload.direction == ("higher" if workload.metric in higher else "lower")
     assert len(workload.evaluation_steps()) >= 20
     assert workload.evaluation_steps()[-1] <= workload.max_steps
-    assert re.match("generated|Python sources|DeepOBS|none", workload.data_name)
+    assert re.match("([0-9,]+ )?generated|Python sources|DeepOBS|none", workload.data_name)
 
 
 def test_the_eight_and_the_six() -> None:

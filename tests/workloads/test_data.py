@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy
 import pytest
+import torch
 from torch import nn
 
 from fallline.workloads import fashion_mnist, idx, images
@@ -181,6 +182,14 @@ class TestImages:
 
     def test_the_stand_in_has_ten_classes_and_says_so(self) -> None:
         known = images.images()
-        assert known.name == "generated shapes"
+        assert known.name == "10,000 generated shapes"
         assert known.train_labels.bincount().min() > 800
         assert len(known.test) == images.VALIDATION
+
+    def test_a_larger_stand_in_is_named_by_its_size_and_drawn_in_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(images, "AT_ONCE", 1000)
+        known = images.generated.__wrapped__(images.StandIn(training=1500, shapes=5))
+        assert known.name == "1,500 generated shapes"
+        assert known.train.shape == (1500, 1, 28, 28) and known.test.shape == (images.VALIDATION, 1, 28, 28)
+        assert known.train_labels.bincount().min() > 100
+        assert not torch.equal(known.train[:500], known.train[1000:])

@@ -117,7 +117,7 @@ def _factors(rows: Sequence[CellResult], name: str) -> list[float]:
 
 
 def _range(factors: Sequence[float]) -> str:
-    return f"{min(factors):.2g} to {max(factors):.2g} times"
+    return f"{_span(factors, '.2g')} times"
 
 
 def adan_claims(table: TableResult, memory: Mapping[str, Mapping[str, Any]]) -> list[Answer]:
@@ -139,7 +139,7 @@ def _memory_claims(memory: Mapping[str, Mapping[str, Any]]) -> list[Answer]:
         Answer(
             "the extra memory does not grow linearly with the model",
             not max(per_million) < 1.05 * min(per_million),
-            f"with states resident it is {min(per_million):.2f} to {max(per_million):.2f} MiB per million parameters "
+            f"with states resident it is {_span(per_million, '.2f')} MiB per million parameters "
             f"in all {len(true)} configurations: two more float32 states",
         ),
         Answer(
@@ -179,7 +179,7 @@ def _time_claims(table: TableResult) -> list[Answer]:
                 Answer(
                     f"FusedAdan takes only 80 % of Adam's time, against {what}",
                     max(shares) <= 80,
-                    f"{min(shares):.0f} to {max(shares):.0f} % in {len(shares)} measured shapes",
+                    f"{_span(shares)} % in {len(shares)} measured shape{'s' if len(shares) != 1 else ''}",
                 )
             )
     return found
@@ -203,6 +203,15 @@ def adan_costs(table: TableResult, memory: Mapping[str, Mapping[str, Any]]) -> s
     per_million = _extra_per_million(memory)
     memory_words = f", and {min(per_million):.2f} MiB more per million parameters" if per_million else ""
     return (
-        f"A step of Adan takes {min(alike):.0f} to {max(alike):.0f} % of the time of Adam's, both fused "
-        f"({min(default):.0f} to {max(default):.0f} % of torch's default Adam){memory_words}."
+        f"A step of Adan takes {_span(alike)} % of the time of Adam's, both fused "
+        f"({_span(default)} % of torch's default Adam){memory_words}."
     )
+
+
+def _span(values: Sequence[float], style: str = ".0f") -> str:
+    """From the least to the most; one number where these are printed alike.
+
+    >>> _span([149.2, 148.9]), _span([7.631, 7.64], ".2f")
+    ('149', '7.63 to 7.64')
+    """
+    return " to ".join(dict.fromkeys(f"{end:{style}}" for end in (min(values), max(values))))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import gc
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -27,6 +26,7 @@ from fallline.measure.interleave import (
     until_all,
     until_decided,
 )
+from fallline.measure.memory import give_back
 from fallline.measure.traffic import passes
 from fallline.step.arms import arms_with_room, build_arms, tensors
 from fallline.step.implementations import build, named
@@ -108,7 +108,7 @@ def measure(cell: Cell, limits: Limits, family: int) -> CellRecord:
         facts["pinning"] = machine.pinning()
         if able:
             _build_and_time(cell, able, records, facts, limits, family)
-    gc.collect()
+    give_back()
     return CellRecord(cell, records, facts)
 
 

@@ -6,10 +6,13 @@ import itertools
 
 from torch import nn
 
-from fallline.workloads.images import CLASSES, classification
+from fallline.workloads.images import CLASSES, StandIn, classification
 from fallline.workloads.workload import Workload
 
 BATCH = 1024
+STAND_IN = StandIn(training=60_000, shapes=12, mixed=0.7, noise=0.05)
+"""As many images as Fashion-MNIST has, hard to tell and with little noise to know them by: this network learns the
+usual stand-in by heart, and is at its best after a fifth of the budget."""
 
 
 def feed_forward(*widths: int, activation: type[nn.Module]) -> nn.Sequential:
@@ -28,4 +31,5 @@ def workload() -> Workload:
         batch_size=BATCH,
         max_steps=1160,
         eval_every=29,
+        stand_in=STAND_IN,
     )

@@ -18,7 +18,22 @@ from fallline.workloads.workload import About, Workload
 
 CLASSES = 10
 VALIDATION = 2_000
-STAND_IN = "generated shapes"
+AT_ONCE = 12_000
+"""Images that are drawn together: what they need on the way is many times what they are."""
+
+
+class StandIn(NamedTuple):
+    """The images that are generated where there is no Fashion-MNIST."""
+
+    training: int = 10_000
+    shapes: int = 3
+    """To a class."""
+    mixed: float = 0.45
+    """How much there is of a shape of another class, which makes images hard to tell."""
+    noise: float = 0.6
+
+
+STAND_IN = StandIn()
 
 
 class Images(NamedTuple):
@@ -34,15 +49,15 @@ class Images(NamedTuple):
         return (pixels / 255.0 - self.mean) / self.std
 
 
-def images() -> Images:
-    """All training images; the first 2,000 test images, enough to tell half a per cent and quick to evaluate."""
-    return _images(fashion_mnist.find())
+def images(stand_in: StandIn = STAND_IN) -> Images:
+    """All of Fashion-MNIST's training images, and the first 2,000 test images: enough to tell half a per cent and
+    quick to evaluate.  Where it is not installed, generated ones."""
+    folder = fashion_mnist.find()
+    return generated(stand_in) if folder is None else _installed(folder)
 
 
 @functools.cache
-def _images(folder: Path | None) -> Images:
-    if folder is None:
-        return generated()
+def _installed(folder: Path) -> Images:
     pixels, labels = fashion_mnist.load(folder, "train")
     test, test_labels = fashion_mnist.load(folder, "test")
     x, test_x = (torch.from_numpy(part.copy()).unsqueeze(1) for part in (pixels, test[:VALIDATION]))
@@ -56,23 +71,31 @@ def _with_statistics(name: str, x: Tensor, y: Tensor, test_x: Tensor, test_y: Te
     return known._replace(test=known.standardised(test_x))
 
 
-def generated(count: int = 10_000, seed: int = 0) -> Images:
-    """Blurred random shapes, three to a class, shifted, turned, scaled, mixed with another class, with noise."""
+@functools.cache
+def generated(wanted: StandIn, seed: int = 0) -> Images:
+    """Blurred random shapes, several to a class, shifted, turned, scaled, mixed with another class, with noise."""
     random = generator(seed, "images")
-    shapes = torch.randn(CLASSES, 3, 1, 7, 7, generator=random)
-    shapes = F.interpolate(shapes.flatten(0, 1), size=(28, 28), mode="bicubic").unflatten(0, (CLASSES, 3))
+    shapes = torch.randn(CLASSES, wanted.shapes, 1, 7, 7, generator=random)
+    shapes = F.interpolate(shapes.flatten(0, 1), size=(28, 28), mode="bicubic").unflatten(0, (CLASSES, wanted.shapes))
+    count = wanted.training
     total = count + VALIDATION
-    labels = torch.randint(CLASSES, (total,), generator=random)
-    others = (labels + torch.randint(1, CLASSES, (total,), generator=random)) % CLASSES
-    picture = _moved(shapes, labels, random) + 0.45 * _moved(shapes, others, random)
-    picture += 0.6 * torch.randn(picture.shape, generator=random)
-    pixels = (128 + 40 * picture / picture.std()).clamp(0, 255).to(torch.uint8)
-    return _with_statistics(STAND_IN, pixels[:count], labels[:count], pixels[count:], labels[count:])
+    parts = [_drawn(wanted, shapes, min(AT_ONCE, total - first), random) for first in range(0, total, AT_ONCE)]
+    pixels, labels = map(torch.cat, zip(*parts, strict=True))
+    name = f"{count:,} generated shapes"
+    return _with_statistics(name, pixels[:count], labels[:count], pixels[count:], labels[count:])
+
+
+def _drawn(wanted: StandIn, shapes: Tensor, count: int, random: torch.Generator) -> tuple[Tensor, Tensor]:
+    labels = torch.randint(CLASSES, (count,), generator=random)
+    others = (labels + torch.randint(1, CLASSES, (count,), generator=random)) % CLASSES
+    picture = _moved(shapes, labels, random) + wanted.mixed * _moved(shapes, others, random)
+    picture += wanted.noise * torch.randn(picture.shape, generator=random)
+    return (128 + 40 * picture / picture.std()).clamp(0, 255).to(torch.uint8), labels
 
 
 def _moved(shapes: Tensor, labels: Tensor, random: torch.Generator) -> Tensor:
     count = len(labels)
-    chosen = shapes[labels, torch.randint(3, (count,), generator=random)]
+    chosen = shapes[labels, torch.randint(shapes.shape[1], (count,), generator=random)]
     angle, scale = (torch.rand(2, count, generator=random) - 0.5) * torch.tensor([[0.9], [0.5]])
     scale = scale + 1
     affine = torch.zeros(count, 2, 3)
@@ -84,10 +107,17 @@ def _moved(shapes: Tensor, labels: Tensor, random: torch.Generator) -> Tensor:
 
 
 def classification(
-    name: str, model: Callable[[], nn.Module], *, about: str, batch_size: int, max_steps: int, eval_every: int
+    name: str,
+    model: Callable[[], nn.Module],
+    *,
+    about: str,
+    batch_size: int,
+    max_steps: int,
+    eval_every: int,
+    stand_in: StandIn = STAND_IN,
 ) -> Workload:
     """The task that all vision workloads share; they differ in their models and in how long these train."""
-    known = images()
+    known = images(stand_in)
 
     def batch(step: int, seed: int) -> tuple[Tensor, Tensor]:
         rows = minibatch(step, seed, len(known.train), batch_size)

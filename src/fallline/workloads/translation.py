@@ -22,7 +22,7 @@ from fallline.workloads.seeding import minibatch, numpy_generator
 from fallline.workloads.workload import HIGHER, About, Workload
 
 WIDTH, LAYERS, HEADS, DROPOUT, BATCH = 48, 2, 4, 0.1, 32
-TRAINING, VALIDATION = 6000, 128
+TRAINING, VALIDATION, MAX_STEPS = 6000, 128, 700
 PAD, START, END, UNKNOWN = range(4)
 NOUNS, ADJECTIVES, VERBS = 24, 8, 12
 
@@ -204,7 +204,7 @@ def bleu(translations: Sequence[str], references: Sequence[str]) -> float:
 
 
 def _workload(
-    name: str, known: Corpus, data_name: str, activation: nn.Module, gated: bool = False, max_steps: int = 560
+    name: str, known: Corpus, data_name: str, activation: nn.Module, gated: bool = False, max_steps: int = MAX_STEPS
 ) -> Workload:
     training = len(known.source) - VALIDATION
 
@@ -245,7 +245,7 @@ def glu_tanh() -> Workload:
     return _workload("translation_glu_tanh", generated_corpus(), "generated sentences", nn.Tanh(), gated=True)
 
 
-def from_pairs(path: str | Path, max_steps: int = 560) -> Workload:
+def from_pairs(path: str | Path, max_steps: int = MAX_STEPS) -> Workload:
     """Sentences of your own: one pair per line, source and target with a tab between; the last 128 validate."""
     lines = Path(path).read_text(encoding="utf-8").splitlines()
     pairs = []
