@@ -63,7 +63,7 @@ A baseline is to reach its target in about ten seconds, 5 to 20. `quadratic_deep
 hundred numbers. Where Fashion-MNIST is not installed, `fashion_mlp` has images of its own, because its network learns
 the usual 10,000 by heart and is at its best after 1.9 s. Three other sets were tried, of 60,000 images each: the same
 kind of images, 12 shapes to a class with less noise, and 30 shapes moved less. On each, momentum set a target (error
-rates of 0.092, 0.2155 and 0.1075) that NAdamW, which learns by heart sooner, never reached.
+rates of 0.092, 0.2155 and 0.1075) that NAdamW, which learns by heart sooner, did not reach.
 """
 
 OWN = """\
