@@ -184,8 +184,21 @@ def cost(trials: Sequence[Mapping[str, str]]) -> str:
         f"{training:.1f} hours of training and {evaluation:.1f} of evaluation, by the clock on the wall of a machine"
         f" that did other work too: {'; '.join(sorted(machines))}. Trials: "
         + ", ".join(f"{count} {status}" for status, count in ends.most_common())
-        + ". A trial is censored when its study already has a faster one, or past 4 times the fastest entry.\n"
+        + ". A trial is censored when its study already has a faster one, or past 4 times the fastest entry."
+        + f"{_commits()}\n"
     )
+
+
+def _commits() -> str:
+    """Says so where not all workloads were raced by the same program: the trials of one do not depend on the others."""
+    raced: dict[str, list[str]] = {}
+    for row in rows("calibration"):
+        commit = str(json.loads(row["machine"])["commit"])
+        if row["workload"] not in raced.setdefault(commit, []):
+            raced[commit].append(row["workload"])
+    if len(raced) < 2:
+        return ""
+    return " Raced by " + "; ".join(f"{commit}: {', '.join(names)}" for commit, names in raced.items()) + "."
 
 
 def _machine(known: Mapping[str, Any]) -> str:
