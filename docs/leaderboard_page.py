@@ -193,7 +193,7 @@ def _commits() -> str:
     """Says so where not all workloads were raced by the same program: the trials of one do not depend on the others."""
     raced: dict[str, list[str]] = {}
     for row in rows("calibration"):
-        commit = str(json.loads(row["machine"])["commit"])
+        commit = str(json.loads(row["machine"]).get("commit"))
         if row["workload"] not in raced.setdefault(commit, []):
             raced[commit].append(row["workload"])
     if len(raced) < 2:
