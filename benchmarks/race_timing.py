@@ -27,32 +27,38 @@ from fallline.workloads import load
 WORKLOAD = "chars"
 
 
-def overhead(turns: int = 600, steps: int = 350, trials: int = 5) -> dict[str, Any]:
+def overhead(rounds: int = 20, steps: int = 350, trials: int = 9) -> dict[str, Any]:
     """What a trial takes beside what a loop written by hand does, over its training: the difference of their steps, and
-    all that a trial does beside training and evaluation: making the model, checking, saving, writing rows, asking
+    all that a trial does beside making the model, training and evaluation: checking, saving, writing rows, asking
     whether to go on."""
-    command = [sys.executable, "-m", "benchmarks.workers.bare_loop", WORKLOAD, str(turns)]
+    command = [sys.executable, "-m", "benchmarks.workers.bare_loop", WORKLOAD, str(rounds)]
     ended = subprocess.run(command, cwd=ROOT, env={**os.environ, **ONE_THREAD}, stdout=subprocess.PIPE, check=True)
-    seconds = json.loads(ended.stdout)
-    ratio = paired_ratio(seconds["in a trial"], seconds["by hand"])
+    found = json.loads(ended.stdout)
+    by_hand = found["steps"]["by hand"]
+    ratio = paired_ratio(found["steps"]["in a trial"], by_hand)
+    making = statistics.median(found["making"])
     engine = LocalEngine(1)
     try:
-        beside = [_share_beside_training(engine, steps, seed) for seed in range(trials + 1)][1:]
+        # The first starts the worker.
+        beside = [_share_beside_training(engine, steps, seed, making) for seed in range(trials + 1)][1:]
     finally:
         engine.close()
     share = ratio.value - 1 + statistics.median(beside)
     return {
         "share": share,
         "steps": [ratio.value - 1, ratio.low - 1, ratio.high - 1],
+        "turns": len(by_hand),
         "beside training and evaluation": [statistics.median(beside), min(beside), max(beside)],
         "evaluations a trial": steps // (load(WORKLOAD).eval_every or 1),
-        "ms of a step by hand": 1e3 * statistics.median(seconds["by hand"]),
+        "ms of a step by hand": 1e3 * statistics.median(by_hand),
+        "ms of making a model by hand": 1e3 * making,
         "ok": share <= 0.01,
     }
 
 
-def _share_beside_training(engine: LocalEngine, steps: int, seed: int) -> float:
-    """Of one trial, from the moment it is planned to the row that says how it ended."""
+def _share_beside_training(engine: LocalEngine, steps: int, seed: int, making: float) -> float:
+    """Of one trial, from the moment it is planned to the row that says how it ended; without the seconds that making
+    its model and optimizer would take by hand."""
     changes = {"target": -1.0, "max_steps": steps}
     entry = Entry(WORKLOAD, load(WORKLOAD).replace(**changes), changes)
     moments: list[float] = []
@@ -66,7 +72,8 @@ def _share_beside_training(engine: LocalEngine, steps: int, seed: int) -> float:
         (row,) = results.rows()
     planned, ended = moments
     assert row.training_seconds is not None and row.evaluation_seconds is not None
-    return (ended - planned - row.training_seconds - row.evaluation_seconds) / row.training_seconds
+    beside = ended - planned - row.training_seconds - row.evaluation_seconds - making
+    return beside / row.training_seconds
 
 
 def parallel(rounds: int = 6, seconds: float = 2.0) -> dict[str, Any]:

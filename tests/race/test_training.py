@@ -27,6 +27,7 @@ def task(contestant: str, checkpoint: Path | None = None, **changes: Any) -> Ass
         "max_steps": 60,
         "stop_at_target": True,
         "checkpoint": None if checkpoint is None else str(checkpoint),
+        "save_every": 0.0,
     }
     return Assignment(**{**values, **changes})
 
@@ -64,9 +65,8 @@ def curve(found: list[dict[str, Any]]) -> dict[int, float]:
 )
 @pytest.mark.parametrize("killed_after", [1, 4])
 def test_a_trial_goes_on_from_its_checkpoint_with_the_same_curve(
-    workload: Workload, tmp_path: Path, contestant: str, killed_after: int, monkeypatch: pytest.MonkeyPatch
+    workload: Workload, tmp_path: Path, contestant: str, killed_after: int
 ) -> None:
-    monkeypatch.setattr(training, "SAVING_SHARE", 0)  # a checkpoint at every evaluation
     whole = events(workload, task(contestant))
     path = tmp_path / "1.pt"
     first = events(workload, task(contestant, path), stop_after=killed_after)
@@ -85,10 +85,7 @@ def test_an_evaluation_that_was_saved_and_not_recorded_is_given_again(workload: 
     assert sorted(curve(again)) == [10, 20, 30, 40, 50, 60]
 
 
-def test_a_checkpoint_that_is_further_than_the_rows_means_beginning_anew(
-    workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(training, "SAVING_SHARE", 0)
+def test_a_checkpoint_that_is_further_than_the_rows_means_beginning_anew(workload: Workload, tmp_path: Path) -> None:
     path = tmp_path / "1.pt"
     events(workload, task("adamw", path), stop_after=3)
     assert min(curve(events(workload, task("adamw", path, recorded=10)))) == 10, "the row of step 20 is missing"
@@ -108,6 +105,58 @@ def test_a_damaged_checkpoint_means_beginning_anew(workload: Workload, tmp_path:
     path = tmp_path / "1.pt"
     path.write_bytes(b"cut off")
     assert curve(events(workload, task("adamw", path))) == curve(events(workload, task("adamw")))
+
+
+@pytest.mark.parametrize(
+    ("every", "saved"),
+    [
+        (None, {30, 60}),  # 30 s apart: an evaluation takes 12 s here, saving none
+        (24.0, {20, 40, 60}),
+        (25.0, {30, 60}),
+        (0.0, {10, 20, 30, 40, 50, 60}),
+    ],
+)
+def test_checkpoints_come_as_often_as_asked_for(
+    workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: float | None, saved: set[int]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(training.time, "perf_counter", lambda: now[0])
+
+    def evaluate(model: Any) -> float:
+        now[0] += 12.0
+        return math.pi
+
+    path = tmp_path / "1.pt"
+    seen = set()
+    for event in train(workload.replace(evaluate=evaluate), task("adamw", path, save_every=every)):
+        if path.exists():
+            seen.add(torch.load(path, weights_only=True)["step"])
+            assert max(seen) <= event["step"]
+    assert seen == saved
+
+
+def test_checkpoints_that_take_long_come_rarely_unless_asked_for(
+    workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, count = [0.0], [0]
+    monkeypatch.setattr(training.time, "perf_counter", lambda: now[0])
+    real = torch.save
+
+    def save(*arguments: Any) -> None:
+        now[0] += 0.5
+        count[0] += 1
+        real(*arguments)
+
+    def evaluate(model: Any) -> float:
+        now[0] += 120.0
+        return math.pi
+
+    monkeypatch.setattr(torch, "save", save)
+    slow = workload.replace(evaluate=evaluate)
+    events(slow, task("adamw", tmp_path / "1.pt", save_every=None))
+    assert count[0] == 2, "the first, and one 500 s later"
+    events(slow, task("adamw", tmp_path / "2.pt", save_every=1.0))
+    assert count[0] == 2 + 6
 
 
 def test_it_ends_at_the_target_over_budget_or_when_told(workload: Workload) -> None:
@@ -131,6 +180,15 @@ def test_divergence_ends_a_trial(workload: Workload) -> None:
     assert found[-1]["status"] == training.DIVERGED
     assert found[-1]["step"] == 10
     assert found[0]["value"] is None
+
+
+def test_weights_whose_sum_overflows_are_no_divergence() -> None:
+    model = torch.nn.Linear(2, 2)
+    torch.nn.init.constant_(model.weight, 3e38)
+    assert training._is_finite(model)
+    with torch.no_grad():
+        model.bias[1] = math.nan
+    assert not training._is_finite(model)
 
 
 def test_a_metric_of_nan_meets_no_target_and_the_trial_goes_on(tmp_path: Path) -> None:

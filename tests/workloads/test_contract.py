@@ -86,11 +86,7 @@ def test_a_run_continued_from_its_states_has_the_same_curve(name: str) -> None:
 
 
 @EVERY
-def test_a_trial_that_goes_on_from_its_checkpoint_file_has_the_same_curve(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(training, "SAVING_SHARE", 0)  # a checkpoint at every evaluation
-
+def test_a_trial_that_goes_on_from_its_checkpoint_file_has_the_same_curve(name: str, tmp_path: Path) -> None:
     def state(model: torch.nn.Module) -> float:
         """Cheaper than the metric, and of every weight and buffer."""
         return sum(value.double().sum().item() for value in model.state_dict().values())
@@ -101,7 +97,7 @@ def test_a_trial_that_goes_on_from_its_checkpoint_file_has_the_same_curve(
 
     def events(killed_after: int, recorded: int, file: Path) -> list[tuple[float, float]]:
         """(value, loss) of the evaluations before the process is killed."""
-        run = training.train(workload, training.Assignment(1, contestant, point, 5, 4, True, str(file), recorded))
+        run = training.train(workload, training.Assignment(1, contestant, point, 5, 4, True, str(file), recorded, 0.0))
         found = [next(run), *(run.send(training.GO_ON) for _ in range(killed_after - 1))]
         return [(event["value"], event["loss"]) for event in found]
 

@@ -89,6 +89,15 @@ def race(
     anew: Annotated[
         bool, typer.Option("--anew", help="Begin anew if the race in --results has ended; an unfinished one goes on.")
     ] = False,
+    save_every: Annotated[
+        float | None,
+        typer.Option(
+            "--save-every",
+            metavar="SECONDS",
+            min=0.0,
+            help="Between checkpoints of a trial; 0: at every evaluation. Default: 30, more where saving takes long.",
+        ),
+    ] = None,
     calibrate: Annotated[
         bool,
         typer.Option("--calibrate", help="Measure the steps of the race in --results anew, and end."),
@@ -137,7 +146,8 @@ def race(
             if plan:
                 _plan(entries, contestants, rules, _jobs(engine, jobs), path, as_json, out)
                 return
-            summary = _run(entries, contestants, rules, path, _engine(engine, jobs, address), anew, silent)
+            start = _engine(engine, jobs, address)
+            summary = _run(entries, contestants, rules, path, start, anew, silent, save_every)
     except (StoreError, WorkloadError) as error:
         raise BadInput(str(error)) from None
     except RaceError as error:
@@ -192,6 +202,7 @@ def _run(
     start_engine: Callable[[], Any],
     anew: bool,
     quiet: bool,
+    save_every: float | None,
 ) -> Summary:
     from fallline.cli.race_progress import progress_of
     from fallline.race.results import Results
@@ -204,7 +215,7 @@ def _run(
             if anew:  # not before there is an engine to race with
                 store.make_room()
             with progress_of(quiet) as progress:
-                Race(entries, contestants, rules, store, engine, progress).run()
+                Race(entries, contestants, rules, store, engine, progress, save_every).run()
         except KeyboardInterrupt:
             rows = store.rows()
             done = sum(row.status is not None for row in rows)

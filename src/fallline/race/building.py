@@ -54,9 +54,14 @@ class Built:
     """Whether evaluation needs other weights than training."""
 
     def set_rates(self, step: int) -> None:
-        if self.rate is not None:
-            for group in self.optimizer.param_groups:
-                group["lr"] = self.rate(step, group["initial_lr"])
+        if self.rate is None:
+            return
+        rates: dict[Any, Any] = {}  # groups mostly share their peak
+        for group in self.optimizer.param_groups:
+            peak = group["initial_lr"]
+            if peak not in rates:
+                rates[peak] = self.rate(step, peak)
+            group["lr"] = rates[peak]
 
     def to_evaluate(self) -> None:
         if self.has_modes:

@@ -52,11 +52,13 @@ class Race:
         results: Results,
         engine: Engine,
         progress: Progress | None = None,
+        save_every: float | None = None,
     ):
         self.entries = {entry.name: entry for entry in entries}
         self.contestants = {contestant.name: contestant for contestant in contestants}
         self.rules, self.results, self.engine = rules, results, engine
         self.progress = progress or Progress()
+        self.save_every = save_every
         self._unable: dict[tuple[str, str], Event] = {}
         """(workload, contestant) → why it could not take a step."""
         self._goals: dict[str, Workload] = {}
@@ -243,6 +245,7 @@ class Race:
             "stop_at_target": self.rules.ruleset != BUDGET and row.kind == RACE,
             "checkpoint": str(self._checkpoint(row)),
             "recorded": recorded,
+            "save_every": self.save_every,
         }
         goal = self._goals[row.workload].target
         workload = preparing.workload_request(self.entries[row.workload], goal)
