@@ -1,14 +1,15 @@
 """How often verdicts on twins are wrong, and how often a dearer twin is placed below: from the trials of real races.
 
 Three contestants are AdamW.  ``twin`` is a second name, with seeds and trial points of its own; ``dearer`` has those of
-``adamw``, as a slower implementation of the same algorithm has in a race.  What a step costs is set by hand.
+``adamw``, as a slower implementation of the same algorithm has in a race.  What a step costs is set by hand, or is
+measured as in a race, several times in processes of their own.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from fallline.measure.stats import ALPHA
 from fallline.race.contestants import named
 from fallline.race.engine import LocalEngine
 from fallline.race.plan import STEPS_CLOCK, Entry, Rules
-from fallline.race.results import Results
+from fallline.race.preparing import measure_steps, workload_request
+from fallline.race.results import Calibrated, Results
 from fallline.race.run import Race
-from fallline.race.summary import STEPS, summarize
+from fallline.race.summary import STEPS, pace_errors, summarize
 from fallline.score.leaderboard import leaderboard, without_infinity
 from fallline.score.separation import compare_all
 from fallline.score.times import StudyTimes
@@ -34,6 +36,7 @@ DEARER = 1.15
 TASKS = {"inside": f"{TASK}:inside", "at the end": TASK}
 """Where the best rate lies in the space → the task."""
 
+CALIBRATIONS = 10
 Times = Mapping[str, Sequence[float]]
 """Contestant → its studies' steps to target."""
 
@@ -55,16 +58,30 @@ def study_times(task: str, path: Path, studies: int, trials: int) -> dict[str, l
     return {name: [t for _, t in sorted(table.cell(name, table.workloads[0]).items())] for name in table.contestants}
 
 
+def calibrations(task: str, count: int = CALIBRATIONS, seconds: float = 4.0) -> list[dict[str, Calibrated]]:
+    """What a step costs, of ``adamw`` and of the same under another name."""
+    entry = Entry(task, load(task))
+    request = workload_request(entry, entry.workload.target)
+    found = []
+    for _ in range(count):
+        engine = LocalEngine(1)
+        try:
+            measured = measure_steps(engine, request, [named("adamw"), named("twin=adamw")], seconds=seconds)
+        finally:
+            engine.close()
+        found.append(dict(measured.found))
+    return found
+
+
 def twins(studies: int = 40, trials: int = 5, runs: int = 1000) -> dict[str, Any]:
     """On both tasks.  Own draws are only reported: there the spread of studies decides, and how many there are."""
     found = {}
     for name, task in TASKS.items():
         path = ROOT / "build" / f"race_twins_{name.replace(' ', '_')}.sqlite"
-        found[name] = _rates(study_times(task, path, studies, trials), runs)
-    # Three standard errors: fails once in a thousand if the rate is exactly α.
-    bound = ALPHA + 3 * math.sqrt(ALPHA * (1 - ALPHA) / runs)
+        found[name] = _rates(study_times(task, path, studies, trials), calibrations(task), runs)
     right = all(
-        rates["drawn, called different"] <= bound
+        rates["drawn, called different"] <= _bound(runs)
+        and max(rates["step times measured, called different"].values()) <= _bound(CALIBRATIONS)
         and rates["called different"] * rates["races"] <= 2
         and rates["15 % dearer below"] >= 0.9
         for rates in found.values()
@@ -72,7 +89,12 @@ def twins(studies: int = 40, trials: int = 5, runs: int = 1000) -> dict[str, Any
     return {**found, "ok": right}
 
 
-def _rates(times: Times, runs: int) -> dict[str, Any]:
+def _bound(draws: int) -> float:
+    """Three standard errors: exceeded once in a thousand if the rate is exactly α."""
+    return ALPHA + 3 * math.sqrt(ALPHA * (1 - ALPHA) / draws)
+
+
+def _rates(times: Times, costs: Sequence[Mapping[str, Calibrated]], runs: int) -> dict[str, Any]:
     """Races of five studies each: all that the trials give, and many drawn from them."""
     pool = np.array([*times["adamw"], *times["twin"]])
     studies = len(times["adamw"])
@@ -82,10 +104,20 @@ def _rates(times: Times, runs: int) -> dict[str, Any]:
         """Two contestants that share nothing but what they are, at these costs of a step."""
         return _table({name: generator.choice(pool, count).tolist() for name in steps}, steps)
 
-    def common(steps: Mapping[str, float]) -> StudyTimes:
-        """The same studies of two contestants with common draws."""
-        drawn = generator.choice(studies, STUDIES, replace=False)
-        return _table({name: [times[name][i] for i in drawn] for name in steps}, steps)
+    def common(steps: Mapping[str, float], count: int = STUDIES) -> StudyTimes:
+        """The same studies of two contestants with common draws, which ``dearer`` has."""
+        drawn = generator.choice(studies, count, replace=False)
+        of = {name: times["dearer" if name == "twin" else name] for name in steps}
+        return _table({name: [found[i] for i in drawn] for name, found in of.items()}, steps)
+
+    def measured(draw: Callable[[Mapping[str, float], int], StudyTimes], count: int) -> float:
+        """How often twins are called different at step times that were measured."""
+        races = []
+        for cost in costs:
+            steps = {name: found.step_seconds for name, found in cost.items()}
+            errors = pace_errors({("w", name): found for name, found in cost.items()})
+            races += [dataclasses.replace(draw(steps, count), pace_errors=errors) for _ in range(runs // len(costs))]
+        return _called(races)
 
     equal, dearer = {"adamw": 1.0, "twin": 1.0}, {"twin": DEARER, "adamw": 1.0}
     blocks = [
@@ -102,6 +134,14 @@ def _rates(times: Times, runs: int) -> dict[str, Any]:
         "called different": _called(blocks),
         "drawn races": runs,
         "drawn, called different": _called([own(equal) for _ in range(runs)]),
+        "step times measured, called different": {
+            f"{kind} draws, {count} studies": measured(draw, count)
+            for kind, draw in (("own", own), ("common", common))
+            for count in (STUDIES, 20)
+        },
+        "step times measured, twin's over adamw's, %": [
+            100 * (cost["twin"].step_seconds / cost["adamw"].step_seconds - 1) for cost in costs
+        ],
         "15 % dearer below": _below([common({"dearer": DEARER, "adamw": 1.0}) for _ in range(runs // 5)]),
         "15 % dearer below, own draws, by studies": {
             count: _below([own(dearer, count) for _ in range(runs // 5)]) for count in MORE_STUDIES

@@ -22,6 +22,7 @@ from fallline.race.plan import Rules
 from fallline.race.presets import PRESETS
 from fallline.race.results import Calibrated
 from fallline.race.stopping import late_studies, without_late
+from fallline.race.summary import pace_errors
 from fallline.score.algoperf import PUBLISHED
 from fallline.score.leaderboard import Leaderboard, leaderboard
 from fallline.score.times import StudyTimes
@@ -59,8 +60,10 @@ def rows(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def times(trials: Sequence[Mapping[str, str]], clock: StepClock) -> StudyTimes:
+def times(trials: Sequence[Mapping[str, str]], costs: Mapping[tuple[str, str], Calibrated]) -> StudyTimes:
     """The fastest trial of every study."""
+    every = {row["name"]: json.loads(row["facts"])["eval_every"] for row in rows("workloads")}
+    clock = StepClock(Rules(), costs, every)
     cells: dict[tuple[str, str], dict[int, float]] = {}
     for trial in trials:
         contestant, workload, study = trial["contestant"], trial["workload"], trial["study"]
@@ -69,7 +72,7 @@ def times(trials: Sequence[Mapping[str, str]], clock: StepClock) -> StudyTimes:
         cell[int(study)] = min(clock.seconds(workload, contestant, steps), cell.get(int(study), math.inf))
     workloads = tuple(dict.fromkeys(t["workload"] for t in trials))
     contestants = tuple(dict.fromkeys(t["contestant"] for t in trials))
-    return StudyTimes(contestants, workloads, {}, cells, common_draws=frozenset(contestants))
+    return StudyTimes(contestants, workloads, {}, cells, frozenset(contestants), pace_errors(costs))
 
 
 def calibrated() -> dict[tuple[str, str], Calibrated]:
@@ -115,8 +118,7 @@ def page() -> str:
 
 
 def results(trials: Sequence[Mapping[str, str]]) -> list[str]:
-    every = {row["name"]: json.loads(row["facts"])["eval_every"] for row in rows("workloads")}
-    table = times(trials, StepClock(Rules(), calibrated(), every))
+    table = times(trials, calibrated())
     board = leaderboard(without_late(table, late_studies(table, Rules.tau_max)))
     return [
         scores(board),
@@ -190,7 +192,7 @@ def cost(trials: Sequence[Mapping[str, str]]) -> str:
 
 
 def _commits() -> str:
-    """Says so where not all workloads were raced by the same program: the trials of one do not depend on the others."""
+    """Says so where the program was not the same for all workloads: the trials of one do not depend on the others."""
     raced: dict[str, list[str]] = {}
     for row in rows("calibration"):
         commit = str(json.loads(row["machine"]).get("commit"))
@@ -198,7 +200,11 @@ def _commits() -> str:
             raced[commit].append(row["workload"])
     if len(raced) < 2:
         return ""
-    return " Raced by " + "; ".join(f"{commit}: {', '.join(names)}" for commit, names in raced.items()) + "."
+    return (
+        " Step times were measured by "
+        + "; ".join(f"{commit}: {', '.join(names)}" for commit, names in raced.items())
+        + "."
+    )
 
 
 def _machine(known: Mapping[str, Any]) -> str:

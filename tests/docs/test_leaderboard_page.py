@@ -56,7 +56,7 @@ def tables(writer: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """On one workload: the baseline after 10 s, LAWA's queue after 20 s in most studies, Prodigy never."""
     monkeypatch.setattr(writer, "TABLES", tmp_path)
     machine = json.dumps({"cpu": "a processor", "cores": 2, "versions": {"torch": "2"}})
-    cost = {"low": 0, "high": 0, "switch_seconds": 0, "state_bytes": 1, "parameter_bytes": 1, "machine": machine}
+    cost = {"low": 0.1, "high": 0.1, "switch_seconds": 0, "state_bytes": 1, "parameter_bytes": 1, "machine": machine}
     names = ("baseline", "lawa_queue", "schedule_free_prodigy")
     write(tmp_path, "workloads", {"name": "w", "facts": json.dumps({"eval_every": 5})})
     write(tmp_path, "calibration", *({"workload": "w", "contestant": n, "step_seconds": 0.1, **cost} for n in names))

@@ -222,3 +222,64 @@ def test_an_absurd_number_of_studies_is_not_given_as_if_it_were_known() -> None:
     times = generator.normal(10.0, 1.0, 6).tolist()
     close = verdict(leaderboard(table({"a": [times], "b": [[t + 1e-4 for t in times]]})))
     assert "more than 1,000 more studies each" in close
+
+
+def with_pace_errors(times: StudyTimes, error: float) -> StudyTimes:
+    return dataclasses.replace(times, pace_errors={key: error for key in times.cells})
+
+
+@pytest.mark.parametrize(("studies", "spread"), [(5, 0.03), (20, 0.07)])
+def test_an_error_of_the_step_time_does_not_tell_twins_apart(studies: int, spread: float) -> None:
+    """Their studies alone would: all times of one are multiples of the same wrong number."""
+    generator, error, races = np.random.default_rng(7), 0.02, 200
+    called = {"with": 0, "without": 0}
+    for _ in range(races):
+        twins = {name: [(np.exp(generator.normal(0.0, spread, studies))).tolist()] for name in "ab"}
+        measured = table(twins).paced({(name, "w0"): math.exp(generator.normal(0.0, error)) for name in "ab"})
+        called["without"] += compare_all(measured)[0].separated
+        called["with"] += compare_all(with_pace_errors(measured, error))[0].separated
+    assert called["without"] / races > 0.06
+    assert called["with"] / races <= ALPHA + 2 * math.sqrt(ALPHA / races)
+
+
+def test_steps_that_cost_more_than_their_error_are_told_apart() -> None:
+    steps = [[400.0, 400.0, 425.0, 375.0, 400.0]]
+    dearer = table({"a": steps, "b": [[1.15 * t for t in steps[0]]]})
+    assert compare_all(with_pace_errors(dearer, 0.015))[0].separated
+    (hidden,) = compare_all(with_pace_errors(dearer, 0.06))
+    assert hidden.within_pace_error and not hidden.separated and hidden.studies_needed is None
+    sentence = verdict(leaderboard(with_pace_errors(dearer, 0.06)))
+    assert "a leads, but cannot be told apart from b" in sentence
+    assert "their difference is within the error of their step times" in sentence
+
+
+def test_errors_of_many_workloads_cancel_out_in_part() -> None:
+    """10 % on each of nine workloads is more than on one of them can be known."""
+    one = table({"a": [[1.0] * 5], "b": [[1.1] * 5]})
+    nine = table({"a": [[1.0] * 5] * 9, "b": [[1.1] * 5] * 9})
+    assert compare_all(with_pace_errors(one, 0.03))[0].within_pace_error
+    assert compare_all(with_pace_errors(nine, 0.03))[0].separated
+
+
+def test_an_error_of_the_step_time_widens_intervals_and_chances() -> None:
+    steps = [[400.0, 400.0, 425.0]]
+    close = dataclasses.replace(table({"a": steps, "b": [[1.006 * t for t in steps[0]]]}), common_draws=frozenset("ab"))
+    sure, unsure = (bootstrap(t, seed=0) for t in (close, with_pace_errors(close, 0.01)))
+    assert sure.above("a", "b") == 1.0
+    # The difference is 0.6 %, its error 1.4 %: P(N(0, 1) < 0.42) = 0.66.
+    assert unsure.above("a", "b") == pytest.approx(0.66, abs=0.02)
+    assert sure.interval("b") == pytest.approx((0.998, 0.998))
+    low, high = unsure.interval("b")
+    assert low == pytest.approx(1 - (math.exp(0.006 + 1.96 * 0.01414) - 1) / 3, abs=0.001) and high == 1.0
+
+
+def test_who_has_the_better_median_but_the_worse_studies_does_not_win() -> None:
+    sometimes = [10.0] * 8 + [INF] * 7
+    board = leaderboard(table({"a": [sometimes], "b": [[11.0] * 15]}))
+    assert board.rows[0].contestant == "a" and board.pair("a", "b").better == "b"
+    assert verdict(board) == (
+        "a has the best score by its medians, but b does better on the mean of all studies, misses included "
+        "(15 studies, α = 2 %): there is no leader."
+    )
+    fewer = leaderboard(table({"a": [[10.0] * 6 + [INF] * 5], "b": [[11.0] * 11]}))
+    assert "more studies each would separate b from a" in verdict(fewer)

@@ -275,7 +275,8 @@ def _details(summary: Summary, path: Path) -> list[str]:
     if SECONDS in summary.boards:
         lines.append("Time to target: median over studies of steps × seconds per step, measured apart on one thread.")
     if summary.board.studies > 1:
-        lines.append(f"Intervals and P(above next): bootstrap over {summary.board.studies} studies, indicative only.")
+        over = f"{summary.board.studies} studies" + (" and errors of step times" if SECONDS in summary.boards else "")
+        lines.append(f"Intervals and P(above next): bootstrap over {over}, indicative only.")
     if summary.board.pairs:
         lines.append("Contestants that share a group letter cannot be told apart, by an exact test.")
     if len(summary.board.workloads) > 1:

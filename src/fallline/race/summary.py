@@ -7,6 +7,7 @@ import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 
 from fallline.measure.store import StoreError
@@ -22,6 +23,11 @@ from fallline.workloads.loading import HELD_OUT
 
 SECONDS, STEPS, WALL = "seconds", "steps", "wall"
 CLOCKS = {SECONDS: "steps × calibrated seconds per step", STEPS: "steps", WALL: "wall clock of the trials"}
+PLACEMENT_ERROR = 0.01
+"""By how much step times of one contestant differ from process to process beyond what their intervals say: by where
+its memory happens to lie.  Relative, one standard deviation; ``make race-checks`` measures it with twins."""
+INTERVAL_WIDTH = 2 * NormalDist().inv_cdf(0.975)
+"""Of a calibrated step time's 95 % interval, in standard errors."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,6 +150,8 @@ def summarize(results: Results) -> Summary:
     if rules.clock == STEPS_CLOCK or not calibration:
         del forms[SECONDS]
     times = {name: study_times(rows, time_of, workloads, contestants) for name, time_of in forms.items()}
+    if SECONDS in times:
+        times[SECONDS] = dataclasses.replace(times[SECONDS], pace_errors=pace_errors(calibration))
     main = SECONDS if SECONDS in times else STEPS
     if rules.ends_early:
         late = late_studies(times[main], rules.tau_max)
@@ -201,6 +209,14 @@ def study_times(
     variants = {name: HELD_OUT[name] for name in workloads if HELD_OUT.get(name) in workloads}
     scored = tuple(name for name in workloads if name not in variants)
     return StudyTimes(tuple(contestants), scored, variants, cells, with_common_draws(rows))
+
+
+def pace_errors(calibration: Mapping[tuple[str, str], Calibrated]) -> dict[tuple[str, str], float]:
+    """(contestant, workload) → the relative standard error of its step time."""
+    return {
+        (contestant, workload): math.hypot(math.log(cost.high / cost.low) / INTERVAL_WIDTH, PLACEMENT_ERROR)
+        for (workload, contestant), cost in calibration.items()
+    }
 
 
 def with_common_draws(rows: Iterable[Row]) -> frozenset[str]:

@@ -204,6 +204,15 @@ def verdict(board: Leaderboard) -> str:
     settings = f"{studies}, α = {100 * ALPHA:g} %"
     if len(board.pairs) > 1:
         settings += f", Holm over {len(board.pairs)} pairs"
+    apart = [pair for row in others if (pair := board.pair(first.contestant, row.contestant)).separated]
+    contrary = [pair.better for pair in apart if pair.better != first.contestant]
+    if contrary:
+        # Ranks are by medians, in which a few misses do not count; the test looks at every study.
+        does = "does" if len(contrary) == 1 else "do"
+        return (
+            f"{first.contestant} has the best score by its medians, but {listed(contrary)} {does} better on the mean "
+            f"of all studies, misses included ({settings}): there is no leader."
+        )
     alike = [row for row in others if not board.pair(first.contestant, row.contestant).separated]
     if not alike:
         names = others[0].contestant if len(others) == 1 else f"all {len(others)} others"
@@ -235,8 +244,12 @@ def _more_studies(board: Leaderboard, first: str, second: str) -> str:
     if board.studies < floor:
         among = f" of {len(board.rows)}" if len(board.rows) > 2 else ""
         return f"no result of fewer than {floor} studies each could separate two contestants{among}"
+    if pair.within_pace_error:
+        why = "their difference is within the error of their step times"
+        return f"no number of studies would separate {first} from {second}: {why}"
     if needed is None:
         return f"no number of studies would separate {first} from {second}: their scores are equal"
+    first, second = (pair.better, second) if pair.better == first else (second, first)
     if needed <= board.studies:
         return f"a few more studies may separate {first} from {second}: p = {pair.p_holm:.2g} after the correction"
     more = needed - board.studies

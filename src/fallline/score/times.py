@@ -29,6 +29,11 @@ class StudyTimes:
     """(contestant, workload or variant) → times; a missing cell is one that was never run."""
     common_draws: frozenset[str] = frozenset()
     """The contestants whose studies have the same random numbers, each those of the others' study of that number."""
+    pace_errors: Mapping[tuple[str, str], float] = dataclasses.field(default_factory=dict)
+    """(contestant, workload or variant) → the relative standard error that all times of the cell have in common.
+
+    Times that are steps × a measured step time have one, whatever the number of studies; those of a wall clock none.
+    """
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -37,6 +42,17 @@ class StudyTimes:
 
     def cell(self, contestant: str, workload: str) -> Cell:
         return self.cells.get((contestant, workload), {})
+
+    def pace_error(self, contestant: str, workload: str) -> float:
+        return self.pace_errors.get((contestant, workload), 0.0)
+
+    def paced(self, factors: Mapping[tuple[str, str], float]) -> StudyTimes:
+        """The table with all times of these cells multiplied."""
+        cells = {
+            key: {study: time * factors.get(key, 1.0) for study, time in cell.items()}
+            for key, cell in self.cells.items()
+        }
+        return dataclasses.replace(self, cells=cells)
 
     def medians(self) -> np.ndarray:
         """Contestants × columns: the median over studies, in which ∞ takes part; ∞ for a missing cell."""

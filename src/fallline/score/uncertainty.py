@@ -2,8 +2,9 @@
 
 Every cell (contestant and workload) gets as many studies as it has, drawn from its own with replacement; medians,
 rules and scores are computed anew.  For contestants with common draws the same studies are drawn, so that luck which
-they share does not count as uncertainty of their order.  With five studies a cell the intervals are indicative: a
-median of five cannot say more.
+they share does not count as uncertainty of their order.  An error that all times of a cell share (of the step time they
+are multiples of) is drawn too, once per resample.  With five studies a cell the intervals are indicative: a median of
+five cannot say more.
 """
 
 from __future__ import annotations
@@ -51,7 +52,15 @@ def resampled_medians(table: StudyTimes, resamples: int, seed: int) -> np.ndarra
             generator = np.random.default_rng([seed, j]) if contestant in table.common_draws else own
             if len(times):
                 medians[:, i, j] = np.median(times[generator.integers(0, len(times), (resamples, len(times)))], axis=1)
-    return medians
+    return medians * _paces(table, resamples, seed)
+
+
+def _paces(table: StudyTimes, resamples: int, seed: int) -> np.ndarray:
+    """What all times of a cell might have to be multiplied with: resamples × contestants × columns."""
+    errors = np.array([[table.pace_error(c, w) for w in table.columns] for c in table.contestants])
+    # Of its own, so that tables without such errors are drawn as they always were.
+    generator = np.random.default_rng([seed, *map(len, (table.contestants, table.columns)), resamples])
+    return np.exp(errors * generator.standard_normal((resamples, *errors.shape)))
 
 
 def bootstrap(
