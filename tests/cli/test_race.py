@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fallline.cli.race_request import read_entries
 from tests.cli import Command
 from tests.race import write_workload
 
@@ -43,6 +44,9 @@ def test_a_users_file_just_works_and_its_results_can_be_read(
     assert len({t["seed"] for t in trials}) == 4, "the same contestant under two names has seeds of its own"
     with (tmp_path / "tables" / "r-evaluations.csv").open() as file:
         assert {row["step"] for row in csv.DictReader(file)} >= {"10"}
+    with (tmp_path / "tables" / "r-runs.csv").open() as file:
+        (run,) = csv.DictReader(file)
+    assert json.loads(run["command"])[:2] == ["race", str(tmp_path / "tiny.py")] and "commit" in run["machine"]
 
 
 def test_a_narrow_terminal_cuts_off_no_name_and_no_number(
@@ -77,6 +81,17 @@ def test_anew_runs_a_race_that_has_ended_once_more(fallline: Command, raced: tup
     assert last_end() == before, "without --anew nothing is run"
     assert fallline("race", str(tmp_path / "tiny.py"), *QUICK, "-q", "--anew", "--results", str(path)).code == 0
     assert last_end() > before
+
+
+def test_anew_does_not_remove_a_race_on_something_else(
+    fallline: Command, raced: tuple[Path, str], tmp_path: Path
+) -> None:
+    path, text = raced
+    other = str(write_workload(tmp_path, name="other"))
+    ended = fallline("race", other, *QUICK, "-q", "--anew", "--results", str(path))
+    assert ended.code == 2 and "holds a race on tiny that has ended and --anew would remove" in ended.err
+    assert len(ended.err.strip().splitlines()) == 1
+    assert fallline("race", "--status", "--results", str(path)).out == text
 
 
 def test_anew_without_the_engine_that_is_asked_for_keeps_what_there_is(
@@ -141,6 +156,14 @@ def test_contestants_are_listed_with_those_that_are_missing(fallline: Command) -
         (["FILE", "--ruleset", "mine"], "--ruleset must be one of"),
         (["FILE", "--ruleset", "self", "--trials", "5"], "self-tuning has one trial a study"),
         (["FILE", "--clock", "sun"], "--clock must be"),
+        (["FILE", "--seconds", "60"], "--seconds 60: is for an equal-time race; give --ruleset budget too"),
+        (["FILE", "--ruleset", "budget", "--seconds", "0"], "--seconds must be a number > 0"),
+        (["FILE", "--ruleset", "budget", "--seconds", "inf"], "--seconds must be a number > 0"),
+        (["FILE", "--ruleset", "budget", "--seconds", "9", "--max-steps", "9"], "are two budgets; give one of them"),
+        (["chars", "--held-out"], "--held-out: chars has no held-out variant"),
+        (["FILE", "--held-out"], "or race clicks, mri, images_resnet, speech_conformer, graphs, translation"),
+        (["FILE", "--trials", "1000000", "--plan"], "25,000,000 trials, a race has at most 100,000"),
+        (["FILE", "--studies", "1000000"], "a race has at most 100,000"),
         (["FILE", "--engine", "steam"], "--engine must be"),
         (["FILE", "--engine", "steam", "--plan"], "--engine must be"),
         (["FILE", "--address", "host:1"], "is for --engine ray"),
@@ -166,6 +189,20 @@ def test_bad_input_is_one_line(fallline: Command, tmp_path: Path, arguments: lis
     assert ended.code == 2 and said in ended.err, ended.err
     assert len(ended.err.strip().splitlines()) == 1
     assert ended.out == ""
+
+
+def test_a_plan_says_that_a_target_is_already_met_as_the_race_does(fallline: Command, tmp_path: Path) -> None:
+    file = str(write_workload(tmp_path, target=1e9))
+    planned = fallline("race", file, *QUICK, "--plan", "--results", str(tmp_path / "r.sqlite"))
+    assert planned.code == 1 and planned.out == "" and "is already met before the first step" in planned.err
+    assert fallline("race", file, *QUICK, "-q", "--results", str(tmp_path / "r.sqlite")).err == planned.err
+
+
+def test_held_out_variants_are_raced_however_a_workload_is_spelt() -> None:
+    names = [entry.name for entry in read_entries(["images-resnet", "Clicks"], None, None, held_out=True)]
+    assert names == ["images_resnet", "clicks", "clicks_embed_init", "images_resnet_large_bn_init"]
+    variant = ["mri", "mri_tanh"]
+    assert [entry.name for entry in read_entries(variant, None, None, held_out=True)] == variant, "not twice"
 
 
 def test_a_target_that_is_already_met_fails_the_race_in_one_line(fallline: Command, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import fallline
 from fallline.optim.scalars import GroupClasses
 from fallline.optimizers import descriptions
 
+from .trajectories import LOWERINGS, assert_near, parameters, run, values
+
 NUMBERS = {"lr": 0.0123, "weight_decay": 0.0456, "eps": 1e-7, "momentum": 0.77, "betas": (0.81, 0.97)}
 
 
@@ -70,3 +72,27 @@ def test_conditions_on_several_values_hold_for_changed_ones_too():
     optimizer.param_groups[0]["momentum"] = 0.0
     with pytest.raises(ValueError, match=r"[Nn]esterov"):
         optimizer.step()
+
+
+@pytest.mark.parametrize("how", LOWERINGS)
+@pytest.mark.parametrize("kept", [False, True], ids=["new", "once on before"])
+def test_momentum_switched_on_in_the_middle_begins_as_in_torch(how, kept):
+    """With the gradient, undampened, whichever step it is; a buffer of before goes on."""
+    options = {"lr": 0.1, "momentum": 0.9 if kept else 0.0, "dampening": 0.5, "weight_decay": 0.1}
+    ours = fallline.SGD(params := parameters((6, 5), (9,)), **options, **LOWERINGS[how])
+    theirs = torch.optim.SGD(reference := parameters((6, 5), (9,)), **options)
+    for steps, momentum in ((range(2), options["momentum"]), (range(2, 4), 0.0), (range(4, 7), 0.8)):
+        for optimizer in (ours, theirs):
+            optimizer.param_groups[0]["momentum"] = momentum
+            run(optimizer, steps)
+    assert_near(values(params), values(reference))
+
+
+def test_a_bound_switched_on_in_the_middle_is_of_the_norm_at_that_step():
+    (param,) = params = parameters((6, 5))
+    optimizer = fallline.Fromage(params, lr=0.1)
+    run(optimizer, 2)
+    optimizer.param_groups[0]["p_bound"] = 2.0
+    norm = param.detach().norm()
+    run(optimizer, range(2, 4))
+    torch.testing.assert_close(float(optimizer.state[param]["initial_norm"]), float(norm), rtol=1e-6, atol=0)

@@ -277,3 +277,51 @@ def test_compressed_state_of_a_smaller_shard_does_not_depend_on_layout():
         run(opt, 2)
         entries.append(opt.state_dict()["state"][0])
     assert_rounded_alike(entries[1], entries[0], lr=0.1)
+
+
+OWN = {"my_note": 1.5, "my_name": "embedding", "my_mean": torch.arange(3.0), "my_dict": {"seen": [1, 2], "why": None}}
+
+
+@pytest.mark.parametrize("state_dtype", ["float32", "int8"])
+def test_entries_of_the_users_in_a_state_are_kept_as_by_torch(state_dtype):
+    opt = fallline.AdamW(parameters((64, 65), (5,)), lr=0.1, state_dtype=state_dtype)
+    run(opt, 2)
+    opt.state[opt.param_groups[0]["params"][0]].update(OWN)
+    saved = through_a_file(opt.state_dict())
+    assert saved["fallline"] == {"version": 1, "rule": "adamw", "own": sorted(OWN)}
+    again = fallline.AdamW(parameters((64, 65), (5,)), lr=0.1, state_dtype=state_dtype)
+    again.load_state_dict(saved)
+    saved["state"][0]["my_mean"].zero_()
+    saved["state"][0]["my_dict"]["seen"].clear()
+    run(again, range(2, 3))
+    state, other = (again.state[p] for p in again.param_groups[0]["params"])
+    assert torch.equal(state.pop("my_mean"), OWN["my_mean"]), "the checkpoint's memory is not used"
+    assert {key: state[key] for key in OWN if key in state} == {k: v for k, v in OWN.items() if k != "my_mean"}
+    assert not set(OWN) & set(other)
+
+
+def test_an_entry_made_before_the_first_step_is_kept_too():
+    opt = fallline.NAdam(parameters((3, 4)))
+    (param,) = opt.param_groups[0]["params"]
+    opt.state[param]["my_note"] = 1.5
+    again = fallline.NAdam(parameters((3, 4)))
+    again.load_state_dict(opt.state_dict())
+    assert dict(again.state[again.param_groups[0]["params"][0]]) == {"my_note": 1.5}
+    run(opt, 2)
+    run(again, 2)
+    assert_same(values(again.param_groups[0]["params"]), values([param]))
+    assert fallline.export_for_torch(again)["state"][0]["my_note"] == 1.5
+
+
+def test_a_state_that_an_edited_rule_has_no_more_is_not_the_users():
+    def edited(p, g, kept, *, lr):
+        return p - lr * g, kept + g
+
+    def before(p, g, kept, dropped, *, lr):
+        return p - lr * g, kept + g, dropped + g
+
+    edited.__name__ = before.__name__ = "mine"
+    opt = fallline.optimizer(fallline.rule(before), lr=0.1)(parameters((3, 4)))
+    run(opt, 1)
+    with pytest.raises(ValueError, match=r"has 'dropped', which .* does not know"):
+        fallline.optimizer(fallline.rule(edited), lr=0.1)(parameters((3, 4))).load_state_dict(opt.state_dict())

@@ -70,6 +70,7 @@ CASES = {
     ),
     "newer version": (lambda: with_header(version=99, rule="adamw"), ["99", "1", "fallline"]),
     "header that is none": (lambda: {**good(), "fallline": 7}, ["fallline", "7"]),
+    "header with a number for names": (lambda: with_header(version=1, rule="adamw", own=7), ["'own': 7", "fallline"]),
     "no groups": (lambda: {"state": {}}, ["param_groups"]),
     "a model's checkpoint": (lambda: torch.nn.Linear(2, 2).state_dict(), ["param_groups", "model"]),
     "not a dictionary": (lambda: [1, 2], ["list"]),

@@ -94,6 +94,18 @@ def test_older_format_is_upgraded_with_its_data(tmp_path: Path) -> None:
         assert tuple(store.rows("select cell, round from sample")[0]) == ("a", None)
 
 
+def test_older_format_is_read_as_the_new_one_and_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    with Store(path, SCHEMA) as writer:
+        add(writer, "a")
+        with Store(path, NEXT, writable=False) as store:
+            assert tuple(store.rows("select cell, round from sample")[0]) == ("a", None)
+            with pytest.raises(StoreError), store.transaction() as database:
+                database.execute("delete from sample")
+        add(writer, "b")
+    assert cells(path) == ["a", "b"]
+
+
 def test_other_kinds_of_files_are_refused(tmp_path: Path) -> None:
     other = tmp_path / "other.sqlite"
     database = sqlite3.connect(other)

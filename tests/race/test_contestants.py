@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 import fallline
+from fallline.cli.race_listing import listing
 from fallline.cli.race_request import read_contestants
+from fallline.race import preparing
 from fallline.race.building import build
 from fallline.race.contestants import BadContestant, Contestant, check, from_toml, named
 from fallline.race.presets import PRESETS
@@ -85,6 +88,172 @@ def test_schedule_free_warms_up_by_itself_and_keeps_its_rate() -> None:
     built = build(named("schedule_free_adamw"), {"lr": 0.01, "warmup_factor": 0.1}, model(), total_steps=200)
     assert built.optimizer.param_groups[0]["warmup_steps"] == 20
     assert built.rate is None and built.has_modes
+
+
+def test_a_warm_up_in_steps_is_kept_unless_its_share_is_given() -> None:
+    def steps(**point: float) -> int:
+        group = build(named("schedule_free_adamw"), point, model(), total_steps=200).optimizer.param_groups[0]
+        return int(group["warmup_steps"])
+
+    assert (steps(warmup_steps=7), steps(), steps(warmup_factor=0.1)) == (7, 0, 20)
+
+
+def test_amos_counts_a_warm_up_in_steps_when_it_sets_its_rate() -> None:
+    def rate(**point: float) -> float:
+        built = build(named("amos_algoperf"), {"converge": 0.75, **point}, model(), total_steps=200)
+        return float(built.optimizer.param_groups[0]["lr"])
+
+    assert rate(warmup_steps=20) == rate(warmup_factor=0.1) != rate()
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [
+        ("algoperf_generalized_adam", 1),  # the first one is without preconditioning
+        ("algoperf_amos", 1),  # the first one has a style of its own
+        ("algoperf_nadamp", 0),
+        ("algoperf_schedule_free_adamw", 0),
+    ],
+)
+def test_the_one_setting_of_a_list_is_the_first_of_the_usual_structure(name: str, chosen: int) -> None:
+    contestant = named(name)
+    expected = {**contestant.settings, **contestant.points[chosen]}
+    assert contestant.one_setting() == expected
+    assert contestant.trial_points(trials=5, study=3, seed=1, tuned=False) == [expected]
+
+
+def test_the_one_setting_without_a_list_is_the_fixed_one() -> None:
+    assert named("adamw").one_setting() == dict(TUNING["adamw"].settings)
+    flags = Contestant("mine", "sgd", {"lr": 1.0}, points=({"nesterov": True}, {"lr": 2.0}, {"nesterov": True}))
+    assert flags.one_setting() == {"lr": 1.0, "nesterov": True}
+
+
+def test_steps_are_measured_with_the_one_setting() -> None:
+    class Recording:
+        """An engine that keeps what it is asked for."""
+
+        def submit(self, slot: int, request: Any) -> None:
+            self.arm = request["arm"]
+
+        def wait(self) -> tuple[int, dict[str, Any]]:
+            return 0, {"event": "result"}
+
+    engine: Any = Recording()
+    preparing.glance(engine, {}, named("algoperf_amos"))
+    assert engine.arm["point"]["style"] == "adam"
+
+
+LEADERBOARD = Path(__file__).parents[2] / "benchmarks" / "leaderboard.toml"
+
+
+def test_the_leaderboards_contestants_pass() -> None:
+    assert len(from_toml(LEADERBOARD)) == 9
+
+
+@pytest.mark.parametrize(
+    ("contestant", "said"),
+    [
+        (
+            Contestant("a", "adamw", {"warmup_factor": 0.1}, schedule="constant"),
+            "a: warmup_factor does nothing with schedule = 'constant'; it is for warmup_cosine, warmup_stable_decay, "
+            "equal_cycles, nested_restarts",
+        ),
+        (Contestant("a", "adamw", {"lr_end": 0.1}, schedule="constant"), "a: lr_end does nothing with"),
+        (Contestant("a", "schedule_free_adamw", {"cycles": 2}, schedule="constant"), "a: cycles does nothing"),
+        (
+            Contestant("a", "adamw", points=({"cycles": 2},)),
+            "a: cycles does nothing with schedule = 'warmup_cosine'; it is for equal_cycles",
+        ),
+        (
+            Contestant("a", "adamw", space={"decay_fraction": {"feasible_points": [0.1]}}, schedule="equal_cycles"),
+            "a: decay_fraction does nothing with schedule = 'equal_cycles'; it is for warmup_stable_decay",
+        ),
+        (Contestant("a", "adamw", {"first_step": "jax"}, schedule="nested_restarts"), "a: first_step does nothing"),
+        (
+            Contestant("a", "adamw", {"average_decay": 0.9}),
+            "a: average_decay does nothing without averaging; it is for weight_ema",
+        ),
+        (
+            Contestant("a", "adamw", {"average_k": 3}, averaging="lawa_ema"),
+            "a: average_k does nothing with averaging = 'lawa_ema'; it is for lawa_queue",
+        ),
+        (
+            Contestant("a", "schedule_free_adamw", {"warmup_steps": 3, "warmup_factor": 0.1}, schedule="constant"),
+            "a: warmup_steps and warmup_factor are both given; leave one of them away",
+        ),
+    ],
+)
+def test_settings_that_cannot_act_are_refused_by_name(contestant: Contestant, said: str) -> None:
+    with pytest.raises(BadContestant) as error:
+        check(contestant)
+    assert str(error.value).startswith(said) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "settings"),
+    [
+        ("warmup_cosine", {"cosine_decay_fraction": 0.7, "lr_end": 0.1, "first_step": "peak-first"}),
+        ("warmup_stable_decay", {"decay_fraction": 0.5, "lr_end": 0.1, "first_step": "peak-first"}),
+        ("equal_cycles", {"cycles": 2, "lr_min": 0.1, "first_step": "jax"}),
+        ("nested_restarts", {"restarts": [0.5]}),
+    ],
+)
+def test_every_setting_that_a_schedule_takes_acts(schedule: str, settings: dict[str, Any]) -> None:
+    def rates(point: dict[str, Any]) -> list[float]:
+        contestant = Contestant("a", "adamw", point, schedule=schedule)
+        check(contestant)
+        built = build(contestant, {"lr": 1.0, **point}, model(), total_steps=100)
+        found = []
+        for step in range(100):
+            built.set_rates(step)
+            found.append(built.optimizer.param_groups[0]["lr"])
+        return found
+
+    warm = {"warmup_factor": 0.1}
+    assert rates(warm) != rates({})
+    for name, value in settings.items():
+        assert rates({**warm, name: value}) != rates(warm), name
+
+
+@pytest.mark.parametrize(
+    ("averaging", "settings"),
+    [
+        ("lawa_queue", {"average_start_fraction": 0.1, "average_interval_fraction": 0.1, "average_k": 3}),
+        ("lawa_ema", {"average_start_fraction": 0.1, "average_interval_fraction": 0.1, "average_beta": 0.5}),
+        ("weight_ema", {"average_decay": 0.5, "average_warmup": True}),
+    ],
+)
+def test_every_setting_that_an_average_takes_reaches_it(averaging: str, settings: dict[str, Any]) -> None:
+    contestant = Contestant("a", "adamw", settings, averaging=averaging)
+    check(contestant)
+    average: Any = build(contestant, settings, model(), total_steps=100).optimizer
+    for name, value in settings.items():
+        own = name.removeprefix("average_")
+        if own.endswith("_fraction"):
+            own, value = own.removesuffix("_fraction"), 100 * value
+        assert getattr(average, own) == value
+
+
+def test_a_table_with_settings_or_a_space_has_nothing_of_the_documented_setting(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    space = 'space.lr = { min = 0.1, max = 1.0, scaling = "log" }\n'
+    path.write_text(
+        '[neither]\noptimizer = "sgd"\n'
+        '[settings]\noptimizer = "sgd"\nsettings = { lr = 0.5 }\n'
+        f'[space]\noptimizer = "sgd"\n{space}'
+        '[constant]\noptimizer = "sgd"\nschedule = "constant"\n'
+    )
+    neither, settings, space_only, constant = from_toml(path)
+    documented = dict(TUNING["sgd"].settings)
+    assert neither.one_setting() == documented
+    assert settings.one_setting() == {"lr": 0.5} and space_only.one_setting() == {}
+    assert documented.pop("warmup_factor") and constant.one_setting() == documented, "what its schedule takes"
+
+
+def test_the_listing_has_the_setting_of_every_contestant() -> None:
+    rows = {row["name"]: row for row in listing()}
+    for name in [*TUNING, *sorted(set(PRESETS) - MISSING)]:
+        assert rows[name]["settings"] == named(name).one_setting()
 
 
 def test_a_label_makes_the_same_contestant_another_one() -> None:

@@ -53,7 +53,7 @@ def test_what_was_measured_before_a_disk_was_full_is_kept_and_the_race_goes_on(
     engine = LocalEngine(1)
     try:
         whole = race(engine, workload, tmp_path / "whole.sqlite")
-        (place / "ballast").write_bytes(bytes(64 * 1024))
+        (place / "ballast").write_bytes(bytes(40 * 1024))
         with pytest.raises(StoreError, match="the disk is full; what was finished is kept") as error:
             race(engine, workload, path)
         assert "\n" not in str(error.value)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks import race_interruptions as interruptions
+from fallline.race.clock import StepClock
 from fallline.race.contestants import Contestant, named
 from fallline.race.engine import LocalEngine
-from fallline.race.plan import Entry, Rules, trials
+from fallline.race.plan import TARGET, Entry, Rules, trials
 from fallline.race.results import Calibrated, Results, Row
 from fallline.race.run import Progress, Race, RaceError
 from fallline.race.summary import Summary, summarize
@@ -91,6 +94,26 @@ def test_without_a_target_the_reference_sets_it(engine: LocalEngine, tmp_path: P
     summary, _ = race(engine, tmp_path / "r.sqlite", workload, [named("adamw")], STEPS)
     facts = summary.workloads["tiny"]
     assert facts["target_from"] == "the best of adamw" and 0 < facts["target"] < 10
+
+
+def test_without_a_target_and_tuning_it_is_the_median_of_the_references_runs(
+    engine: LocalEngine, tmp_path: Path
+) -> None:
+    workload, rules = write_workload(tmp_path, target=None), Rules(ruleset="self", studies=1, clock="steps")
+    statuses: list[Summary] = []
+
+    def look(text: str) -> None:
+        with Results(tmp_path / "r.sqlite", writable=False) as reader:
+            statuses.append(summarize(reader))
+
+    summary, _ = race(engine, tmp_path / "r.sqlite", workload, [named("adamw")], rules, notice=look)
+    assert all(status.unfinished == 1 and "has not ended" in status.verdict for status in statuses) and statuses
+    with Results(tmp_path / "r.sqlite", writable=False) as results:
+        rows = results.rows(TARGET)
+        bests = [min(value or math.inf for _, value, _ in results.evaluations(row.id)) for row in rows]
+    assert {row.max_steps for row in rows} == {80} and len(rows) == 3
+    facts = summary.workloads["tiny"]
+    assert facts["target"] == sorted(bests)[1] and facts["target_from"] == "the median of 3 runs of adamw"
 
 
 def test_self_tuning_has_one_trial_a_study_and_three_times_the_budget(engine: LocalEngine, tmp_path: Path) -> None:
@@ -210,10 +233,24 @@ class Asked:
 
     def __init__(self) -> None:
         self.found: list[bool] = []
+        self.seconds: dict[str, float] = {}
+        """What a step of each contestant takes."""
+        self.share = 0.005
+        """To which share of it that is known."""
         self._event: dict[str, Any] = {}
+
+    def _measured(self, seconds: float) -> dict[str, Any]:
+        ends = {"low": (1 - self.share) * seconds, "high": (1 + self.share) * seconds, "switch_seconds": seconds}
+        sizes = {"state_bytes": 8, "parameter_bytes": 4, "peak_bytes": None}
+        return {"step_seconds": seconds, **ends, **sizes}
 
     def submit(self, slot: int, request: Mapping[str, Any]) -> None:
         self._event = {"event": "result", "value": 9.0, "seconds": 0.1}
+        if request["do"] == "calibrate":
+            names = [arm["contestant"]["name"] for arm in request["arms"]]
+            found = {name: self._measured(self.seconds[name]) for name in names}
+            samples = {name: [self.seconds[name]] for name in names}
+            self._event = {"event": "result", "found": found, "samples": samples, "stopped": "at the time limit"}
         if request["do"] == "trial":
             self.found.append(Path(request["task"]["checkpoint"]).exists())
             self._event = {"event": "end", "status": "over budget", "step": 120, "training": 1.0, "evaluation": 1.0}
@@ -240,6 +277,89 @@ def test_a_checkpoint_whose_results_are_gone_is_not_taken(tmp_path: Path, begun:
             results.start(1, 120)
         Race([entry], [named("adamw")], rules, results, engine).run()
     assert engine.found == [begun]
+
+
+@pytest.mark.parametrize("rules", [Rules(trials=1, studies=1), Rules(ruleset="budget", trials=1, studies=1)])
+def test_who_joins_later_is_put_on_the_clock_of_those_before(tmp_path: Path, rules: Rules) -> None:
+    spec, asked = str(write_workload(tmp_path)), Asked()
+    entry, three = Entry(spec, load(spec)), [named(name) for name in ("adamw", "lion", "sgd")]
+    asked.seconds = {"adamw": 0.1, "lion": 0.2}
+    with Results(tmp_path / "r.sqlite") as results:
+        Race([entry], three[:2], rules, results, asked).run()
+        before = results.calibration()
+        # A slower hour: twice and thrice as long as before, 1 / √6 on the stored clock.
+        asked.seconds = {"adamw": 0.2, "lion": 0.6, "sgd": 0.4}
+        Race([entry], three, replace(rules, studies=2), results, asked).run()
+        costs = results.calibration()
+        assert {key: costs[key] for key in before} == before
+        joined, scale = costs["tiny", "sgd"], 6**-0.5
+        assert (joined.step_seconds, joined.switch_seconds) == (pytest.approx(0.4 * scale), pytest.approx(0.4 * scale))
+        assert (joined.low, joined.high) == (pytest.approx(0.398 * scale), pytest.approx(0.402 * scale))
+        (row,) = results.store.rows("select samples, scale from calibration where contestant = 'sgd'")
+        assert row["samples"] == "[0.4]" and row["scale"] == pytest.approx(scale)
+        lengths = {(r.contestant, r.study): r.max_steps for r in results.rows()}
+        assert all(lengths[name, 0] == lengths[name, 1] for name in ("adamw", "lion", "sgd"))
+        if rules.ruleset == "external":
+            Race([entry], three, rules, results, asked).measure_again()
+            assert results.calibration()["tiny", "adamw"].step_seconds == 0.2, "that replaces all"
+
+
+def test_equal_time_is_one_length_per_contestant_whatever_was_measured_since(tmp_path: Path) -> None:
+    spec, asked = str(write_workload(tmp_path)), Asked()
+    asked.seconds = {"adamw": 0.1, "lion": 0.1}
+    entry, both = Entry(spec, load(spec)), [named("adamw"), named("lion")]
+    rules = Rules(ruleset="budget", trials=1, studies=1)
+    with Results(tmp_path / "r.sqlite") as results:
+        Race([entry], both, rules, results, asked).run()
+        results.set_calibration("tiny", {"lion": Calibrated(0.3, 0.3, 0.3, 0.0, 0, 0, None)}, {}, {})
+        Race([entry], both, replace(rules, studies=2), results, asked).run()
+        assert [row.max_steps for row in results.rows() if row.contestant == "lion"] == [120, 120]
+
+
+def test_equal_time_can_be_given_in_seconds(tmp_path: Path) -> None:
+    spec, asked = str(write_workload(tmp_path)), Asked()
+    asked.seconds = {"adamw": 0.1, "lion": 0.05}
+    entry, rules = Entry(spec, load(spec)), Rules(ruleset="budget", trials=1, studies=1, seconds=22.0)
+    with Results(tmp_path / "r.sqlite") as results:
+        Race([entry], [named("adamw"), named("lion")], rules, results, asked).run()
+        assert results.rules() == rules
+        # A switch every ten steps takes as long as a step.
+        assert [row.max_steps for row in results.rows()] == [200, 400]
+        reference = replace(results.rows()[0], kind=TARGET)
+        clock = StepClock(rules, results.calibration(), {"tiny": 10})
+        assert Race([entry], [named("adamw")], rules, results, asked).max_steps(reference, clock) == 133
+
+
+@pytest.mark.parametrize(
+    ("rules", "share", "said"),
+    [
+        (Rules(trials=1, studies=1), 0.009, None),
+        (Rules(trials=1, studies=1), 0.032, "`fallline race --calibrate --results {path}` measures them again"),
+        (Rules(ruleset="budget", trials=1, studies=1), 0.032, "trials are as long as they allow"),
+    ],
+)
+def test_steps_that_are_badly_known_are_told(tmp_path: Path, rules: Rules, share: float, said: str | None) -> None:
+    spec, asked = str(write_workload(tmp_path)), Asked()
+    asked.seconds, asked.share = {"adamw": 0.1}, share
+    notices: list[str] = []
+    with Results(tmp_path / "r.sqlite") as results:
+        progress = Progress(notice=notices.append)
+        Race([Entry(spec, load(spec))], [named("adamw")], rules, results, asked, progress).run()
+    told = [notice for notice in notices if "known to" in notice]
+    expected = "Steps on tiny are known to ±3.2 % (adamw), at the time limit: the machine was busy; "
+    assert told == ([] if said is None else [expected + said.format(path=tmp_path / "r.sqlite")])
+
+
+def test_where_and_how_trials_were_run_is_stored_once_per_command_that_ran_any(tmp_path: Path) -> None:
+    spec, rules = str(write_workload(tmp_path)), Rules(trials=1, studies=1, clock="steps")
+    entry, command = Entry(spec, load(spec)), ["race", "tiny.py"]
+    with Results(tmp_path / "r.sqlite") as results:
+        for studies in (1, 1, 2):
+            grown = replace(rules, studies=studies)
+            Race([entry], [named("adamw")], grown, results, Asked(), command=command).run()
+        runs = results.store.rows("select * from run order by id")
+    assert len(runs) == 2 and all(json.loads(run["command"]) == command for run in runs)
+    assert "torch" in json.loads(runs[0]["machine"])["versions"] and runs[0]["started"] <= runs[0]["ended"]
 
 
 def test_a_trial_that_goes_on_keeps_the_length_it_began_with(

@@ -60,3 +60,13 @@ def test_a_cluster_that_is_not_there_is_told_at_once(address: str) -> None:
 
     with pytest.raises(RayUnavailable, match=f"no cluster at {address}"):
         RayEngine(1, address)
+
+
+def test_a_machine_without_the_workloads_file_says_that_it_must_have_it(tmp_path: Path, one_thread: None) -> None:
+    from fallline.race.ray_engine import Runner
+
+    path = tmp_path / "elsewhere.py"
+    event = Runner(0).begin({"do": "check", "workload": {"spec": f"{path}:small", "changes": {}}, "seed": 0})
+    assert event["event"] == "end"
+    assert event["note"].startswith(f"{path}: there is no such file on ")
+    assert "every machine needs it under the same path" in event["note"] and "\n" not in event["note"]

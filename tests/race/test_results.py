@@ -12,8 +12,11 @@ import pytest
 from fallline.measure.store import StoreError
 from fallline.race import continuing
 from fallline.race.contestants import Contestant, named
-from fallline.race.plan import Entry, Rules, trials
-from fallline.race.results import Results
+from fallline.race.export import export
+from fallline.race.phase import phase
+from fallline.race.plan import TARGET, Entry, Rules, target_trials, trials
+from fallline.race.results import SCHEMA, Calibrated, Results
+from fallline.race.summary import summarize
 from fallline.workloads import load
 from tests.race import write_workload
 
@@ -131,13 +134,18 @@ def test_a_link_to_the_file_is_the_same_file(begun: Path, tmp_path: Path) -> Non
     assert not list(tmp_path.rglob("*.lock"))
 
 
-def test_a_race_that_has_ended_makes_room_when_asked_to(begun: Path) -> None:
+def test_a_race_that_has_ended_makes_room_when_asked_to(begun: Path, tmp_path: Path) -> None:
     with Results(begun) as results:
-        results.make_room()
+        results.make_room([entry(tmp_path)])
         assert len(results.rows()) == 4, "it has not ended"
         for row in results.rows():
             results.end(row.id, "reached", {})
-        results.make_room()
+        with pytest.raises(StoreError, match=r"holds a race on tiny that has ended and --anew would remove; name"):
+            results.make_room([entry(tmp_path, name="other")])
+        assert len(results.rows()) == 4
+        results.start_run({}, [])
+        results.make_room([entry(tmp_path), entry(tmp_path, name="other")])
+        assert results.store.rows("select * from run") == []
         assert results.rows() == [] and results.settings() == {}
 
 
@@ -170,3 +178,117 @@ def test_an_evaluation_is_stored_once_and_another_value_is_noticed(begun: Path) 
         assert results.evaluations(1) == [(10, 0.5, 1.0)]
         (row, *_) = results.rows()
         assert (row.steps_to_target, row.seconds_to_target) == (10, 1.0)
+
+
+# ------------------------------------------------------------------ formats
+
+FIRST_FORMAT = """
+create table setting (name text primary key, value text not null);
+create table workload (
+    name text primary key, spec text not null, facts text not null, changes text not null,
+    target real, target_from text, untrained real, problem text
+);
+create table contestant (name text primary key, definition text not null);
+create table calibration (
+    workload text not null references workload, contestant text not null references contestant,
+    step_seconds real not null, low real not null, high real not null, switch_seconds real not null,
+    state_bytes integer not null, parameter_bytes integer not null, peak_bytes integer,
+    samples text not null, machine text not null, taken real not null,
+    primary key (workload, contestant)
+);
+create table trial (
+    id integer primary key, kind text not null, workload text not null references workload,
+    contestant text not null references contestant, study integer not null, number integer not null,
+    seed integer not null, point text not null, max_steps integer, status text, steps integer,
+    steps_to_target integer, seconds_to_target real, training_seconds real, evaluation_seconds real,
+    attempts integer not null default 0, note text, ended real,
+    unique (kind, workload, contestant, study, number)
+);
+create table evaluation (
+    trial integer not null references trial, step integer not null, value real, loss real,
+    training_seconds real not null, at real not null,
+    primary key (trial, step)
+) without rowid;
+"""
+
+
+@pytest.fixture
+def of_the_first_format(begun: Path, tmp_path: Path) -> Path:
+    """The race that has begun, as it was written before there were runs."""
+    with Results(begun) as results:
+        results.set_calibration("tiny", {"adamw": Calibrated(0.5, 0.4, 0.6, 0.0, 8, 4, None)}, {}, {})
+    path = tmp_path / "first.sqlite"
+    database = sqlite3.connect(path)
+    database.executescript(
+        f"{FIRST_FORMAT} pragma journal_mode = wal; pragma application_id = {SCHEMA.application_id};"
+    )
+    database.execute("attach ? as new", (str(begun),))
+    for (table,) in database.execute("select name from main.sqlite_master where type = 'table'").fetchall():
+        columns = ", ".join(row[1] for row in database.execute(f"pragma main.table_info({table})"))
+        database.execute(f"insert into main.{table} select {columns} from new.{table}")
+    database.execute("delete from setting where name = 'seconds'")
+    database.execute("pragma main.user_version = 1")
+    database.commit()
+    database.close()
+    return path
+
+
+def test_a_file_of_the_first_format_is_read_as_it_is(of_the_first_format: Path, begun: Path, tmp_path: Path) -> None:
+    before = of_the_first_format.read_bytes()
+    with Results(begun, writable=False) as new, Results(of_the_first_format, writable=False) as old:
+        assert old.rows() == new.rows() and old.rules() == new.rules() == RULES
+        assert old.calibration() == new.calibration()
+        written = {path.stem: path.read_text() for path in export(old, tmp_path / "tables", "csv")}
+    assert written["first-runs"].splitlines() == ["started,ended,machine,command"]
+    assert len(written["first-trials"].splitlines()) == 5
+    assert of_the_first_format.read_bytes() == before
+
+
+def test_a_file_of_the_first_format_goes_on_and_keeps_its_rows(of_the_first_format: Path, tmp_path: Path) -> None:
+    with Results(of_the_first_format, writable=False) as old:
+        rows, costs = old.rows(), old.calibration()
+    with Results(of_the_first_format) as results:
+        results.begin([entry(tmp_path)], [named("adamw")], RULES)
+        assert results.rows() == rows and results.calibration() == costs
+        results.end_run(results.start_run({"cpu": "any"}, ["race"]))
+        with pytest.raises(StoreError, match=r"seconds = None, not 60"):
+            results.begin([entry(tmp_path)], [named("adamw")], replace(RULES, seconds=60.0))
+    with Results(of_the_first_format, writable=False) as results:
+        (run,) = results.store.rows("select * from run")
+        assert (run["machine"], run["command"]) == ('{"cpu": "any"}', '["race"]') and run["started"] <= run["ended"]
+
+
+# ------------------------------------------------------------------ before the trials
+
+
+def test_what_a_race_does_before_its_trials_can_be_read(tmp_path: Path) -> None:
+    without, rules = entry(tmp_path, target=None), replace(RULES, studies=1)
+    with Results(tmp_path / "race.sqlite") as results:
+        results.begin([without], [named("adamw")], rules)
+        results.add_trials(trials([without], [named("adamw")], rules))
+        assert phase(results) == "checking tiny"
+        assert summarize(results).verdict.startswith("The race has not ended: checking tiny; ")
+        results.set_workload("tiny", untrained=9.0)
+        assert phase(results) == "measuring steps on tiny"
+        results.set_calibration("tiny", {"adamw": Calibrated(0.5, 0.4, 0.6, 0.0, 8, 4, None)}, {}, {})
+        assert phase(results) is None, "trials are next"
+        results.add_trials(target_trials(without, named("adamw"), rules))
+        first, _ = results.rows(TARGET)
+        results.start(first.id, 80)
+        results.end(first.id, "ended", {})
+        assert phase(results) == "setting the target of tiny: 1 of 2 trials have ended"
+        results.set_workload("tiny", target=1.0)
+        assert phase(results) is None
+        results.begin([without], [named("adamw"), named("lion")], rules)
+        results.add_trials(trials([without], [named("adamw"), named("lion")], rules))
+        assert phase(results) == "measuring steps on tiny", "of who has joined"
+        for row in results.rows():
+            results.end(row.id, "reached", {})
+        assert phase(results) is None
+
+
+def test_nothing_is_planned_any_more_on_a_workload_that_is_left_out(begun: Path) -> None:
+    with Results(begun) as results:
+        results.leave_out("tiny", "tiny: does not work")
+        assert [row.attempts for row in results.rows()] == [1], "what began stays"
+        assert results.workloads()["tiny"]["problem"] == "tiny: does not work"

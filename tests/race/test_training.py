@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from fallline.measure.clock import nothing_to_wait_for
 from fallline.race import training
 from fallline.race.contestants import named
 from fallline.race.training import GO_ON, STOP, Assignment, train
@@ -234,3 +235,54 @@ def test_modes_are_switched_and_on_the_clock_and_evaluation_is_off_it(
     assert not torch.equal(seen[0][1], weights[0]), "evaluation has the averaged weights, training has its own again"
     assert (first["training"], first["evaluation"]) == (10 + 10 + 100, 1000)
     assert (second["training"], second["evaluation"]) == (2 * 120, 2 * 1000)
+
+
+# ------------------------------------------------------------------ a device that works on while Python goes on
+
+
+class Device:
+    """A stand-in for an accelerator: work is asked for at once and done when somebody waits."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = self.pending = 0.0
+        self.asked_for: list[str] = []
+        monkeypatch.setattr("time.perf_counter", lambda: self.now)
+
+    def work(self, seconds: float) -> None:
+        self.pending += seconds
+
+    def wait(self) -> None:
+        self.now, self.pending = self.now + self.pending, 0.0
+
+    def wait_for(self, name: str) -> Any:
+        self.asked_for.append(name)
+        return self.wait
+
+
+def test_work_on_a_device_is_counted_where_it_was_asked_for(
+    workload: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = Device(monkeypatch)
+    monkeypatch.setattr(training, "wait_for", device.wait_for)
+
+    def model(seed: int) -> torch.nn.Module:
+        device.work(10_000.0)
+        return workload.model(seed)
+
+    def loss(model: Any, batch: Any) -> Any:
+        device.work(1.0)
+        return workload.loss(model, batch)
+
+    def evaluate(model: Any) -> float:
+        device.work(100.0)
+        return math.pi
+
+    found = events(workload.replace(model=model, loss=loss, evaluate=evaluate), task("adamw", max_steps=20))
+    assert device.asked_for == ["cpu"], "the name of the device that the model is on"
+    assert [event["training"] for event in found] == [10.0, 20.0, 20.0]
+    assert [event["evaluation"] for event in found] == [100.0, 200.0, 200.0]
+
+
+def test_a_model_on_the_cpu_waits_for_nothing() -> None:
+    assert training.wait_for_model(torch.nn.Linear(1, 1)) is nothing_to_wait_for
+    assert training.wait_for_model(torch.nn.Identity()) is nothing_to_wait_for

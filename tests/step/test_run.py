@@ -209,6 +209,13 @@ def test_clock_waits_before_and_after() -> None:
     assert clock.wait_for("cpu") is clock.nothing_to_wait_for
 
 
+def test_clock_waits_for_the_device_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[torch.device] = []
+    monkeypatch.setattr(torch.accelerator, "synchronize", waited.append)
+    clock.wait_for("cuda:1")()
+    assert waited == [torch.device("cuda:1")]
+
+
 def test_arms_far_behind_are_timed_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])

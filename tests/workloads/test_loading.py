@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -60,6 +63,48 @@ def test_a_file_with_one_function(file: Path) -> None:
 
 def test_a_function_by_name(file: Path) -> None:
     assert load(f"{file}:workload_short").max_steps == 3
+
+
+@pytest.fixture
+def namesakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Modules of the same names in two folders: where packages are installed, and beside the user's file."""
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "installed")])
+    names = ("namesake_at_once", "namesake_in_the_function", "namesake_later", "only_later")
+    for folder in ("installed", "users"):
+        (tmp_path / folder).mkdir()
+        for name in names:
+            (tmp_path / folder / f"{name}.py").write_text(f"FOLDER = {folder!r}\n")
+    (tmp_path / "installed" / "only_later.py").unlink()
+    yield tmp_path / "users" / "mine.py"
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def test_modules_beside_the_file_come_before_installed_ones_of_the_same_name(namesakes: Path) -> None:
+    lines = ("import namesake_at_once", "def workload():", "    import namesake_in_the_function", "    import fallline")
+    namesakes.write_text("\n".join((*lines, "    return fallline.workloads.load('rosenbrock')", "")))
+    load(str(namesakes))
+    for name in ("namesake_at_once", "namesake_in_the_function"):
+        assert importlib.import_module(name).FOLDER == "users"
+
+
+def test_what_is_imported_after_a_file_was_loaded_is_not_taken_from_beside_it_if_it_is_elsewhere(
+    namesakes: Path,
+) -> None:
+    namesakes.write_text("def workload():\n    raise KeyError\n")
+    for _ in range(2):
+        with pytest.raises(WorkloadError):
+            load(str(namesakes))
+    assert importlib.import_module("namesake_later").FOLDER == "installed"
+    assert importlib.import_module("only_later").FOLDER == "users"
+    assert sys.path.count(str(namesakes.parent)) == 1
+
+
+def test_what_a_file_does_to_the_path_stays(namesakes: Path) -> None:
+    namesakes.write_text("import sys\nsys.path.insert(0, '/of/the/user')\n")
+    with pytest.raises(WorkloadError, match="no function"):
+        load(str(namesakes))
+    assert sys.path[0] == "/of/the/user"
 
 
 def test_the_smallest_example_trains_to_its_target() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from fallline.cli.exits import BadInput
 from fallline.cli.output import Json, Out, check_out, emit
 from fallline.cli.race_listing import listing, show_listing
 from fallline.cli.race_request import (
+    check_size,
     default_results,
     read_contestants,
     read_entries,
@@ -39,7 +41,7 @@ def race(
             "--optimizer",
             "-o",
             metavar="NAME",
-            help="An optimizer, AlgoPerf entry or one of --contestants; may be repeated.",
+            help="An optimizer, AlgoPerf entry, FILE.py:Class or one of --contestants; may be repeated.",
         ),
     ] = None,
     toml: Annotated[
@@ -60,6 +62,10 @@ def race(
         float | None, typer.Option("--target", help="The metric to reach, instead of the workload's.")
     ] = None,
     max_steps: Annotated[int | None, typer.Option("--max-steps", min=1, help="The budget in steps.")] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--seconds", help="With --ruleset budget: so long everybody trains, on the calibrated clock."),
+    ] = None,
     self_factor: Annotated[
         float,
         typer.Option(
@@ -139,9 +145,12 @@ def race(
             summary = _measure_again(path, silent) if calibrate else _read(path)
         else:
             _check_engine(engine, address)
-            rules = read_rules(workloads, ruleset, trials, studies, seed, self_factor, clock, early_stop)
+            rules = read_rules(
+                workloads, ruleset, trials, studies, seed, self_factor, clock, early_stop, seconds, max_steps
+            )
             entries = read_entries(workloads or [WORKLOAD], target, max_steps, held_out)
             contestants = read_contestants(optimizers or [], toml)
+            check_size(entries, contestants, rules)
             path = results or default_results(entries)
             if plan:
                 _plan(entries, contestants, rules, _jobs(engine, jobs), path, as_json, out)
@@ -213,9 +222,9 @@ def _run(
         engine = start_engine()
         try:
             if anew:  # not before there is an engine to race with
-                store.make_room()
+                store.make_room(entries)
             with progress_of(quiet) as progress:
-                Race(entries, contestants, rules, store, engine, progress, save_every).run()
+                Race(entries, contestants, rules, store, engine, progress, save_every, sys.argv[1:]).run()
         except KeyboardInterrupt:
             rows = store.rows()
             done = sum(row.status is not None for row in rows)

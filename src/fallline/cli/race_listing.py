@@ -1,4 +1,4 @@
-"""``fallline race --contestants list``: who can race, and in which space each is tuned."""
+"""``fallline race --contestants list``: who can race, in which space each is tuned, and its setting without tuning."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 
 def listing() -> list[dict[str, Any]]:
+    """``settings`` are what a contestant runs with where nothing is tuned."""
+    from fallline.race.contestants import from_preset
     from fallline.race.presets import PRESETS
     from fallline.race.spaces import NOT_RACED, TUNING
 
@@ -24,6 +26,7 @@ def listing() -> list[dict[str, Any]]:
                 "optimizer": preset.optimizer,
                 "schedule": preset.schedule,
                 "averaging": preset.averaging,
+                "settings": {} if preset.missing else from_preset(name, preset).one_setting(),
                 "points": len(preset.points),
                 "missing": preset.missing,
             }
@@ -35,21 +38,30 @@ def show_listing(console: Console) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("name", "schedule", "tuned in"):
+    for column in ("name", "schedule", "tuned in; untuned"):
         table.add_column(column, overflow="fold")
     for row in listing():
         if row.get("missing"):
             table.add_row(row["name"], "–", f"not there: {row['missing']}")
             continue
+        average = f", {row['averaging']}" if row.get("averaging") else ""
         if "points" in row:
-            average = f", {row['averaging']}" if row["averaging"] else ""
-            table.add_row(row["name"], row["schedule"] + average, f"{row['points']} points of its AlgoPerf entry")
-            continue
-        table.add_row(row["name"], row["schedule"], ", ".join(_dimension(n, d) for n, d in row["space"].items()))
+            space = f"{row['points']} points of its AlgoPerf entry"
+        else:
+            space = ", ".join(_dimension(name, dimension) for name, dimension in row["space"].items())
+        settings = ", ".join(f"{name} {_value(value)}" for name, value in row["settings"].items())
+        table.add_row(row["name"], row["schedule"] + average, f"{space}; untuned: {settings}")
     console.print(table)
+    console.print("FILE.py:Class enters an optimizer of your own, at its defaults.")
 
 
 def _dimension(name: str, dimension: Any) -> str:
     if "feasible_points" in dimension:
         return f"{name} in {'/'.join(f'{p:g}' for p in dimension['feasible_points'])}"
     return f"{name} {dimension['min']:g}–{dimension['max']:g} ({dimension['scaling']})"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "/".join(map(_value, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from fallline.race.plan import Entry, Rules
 
 
+MOST_SECONDS = 1e9
+"""Thirty years; of longer trials a results file could not hold the steps."""
+
+
 def read_rules(
     workloads: list[str] | None,
     ruleset: str | None,
@@ -21,6 +25,8 @@ def read_rules(
     self_factor: float,
     clock: str,
     early_stop: bool,
+    seconds: float | None = None,
+    max_steps: int | None = None,
 ) -> Rules:
     from fallline.race.defaults import RULES
     from fallline.race.plan import BUDGET, CLOCKS, RULESETS, SELF, STEPS_CLOCK, Rules
@@ -35,6 +41,13 @@ def read_rules(
         raise BadInput(f"--trials {trials}: self-tuning has one trial a study; leave it away, or --ruleset external")
     if chosen == BUDGET and clock == STEPS_CLOCK:
         raise BadInput("--clock steps: an equal budget of time needs seconds; leave --clock away")
+    if seconds is not None:
+        if not 0 < seconds <= MOST_SECONDS:
+            raise BadInput(f"--seconds must be a number > 0 and at most {MOST_SECONDS:g}, got {seconds:g}")
+        if chosen != BUDGET:
+            raise BadInput(f"--seconds {seconds:g}: is for an equal-time race; give --ruleset budget too")
+        if max_steps is not None:
+            raise BadInput(f"--seconds {seconds:g}, --max-steps {max_steps}: are two budgets; give one of them")
     return Rules(
         ruleset=chosen,
         trials=trials or (1 if chosen == BUDGET else default.trials),
@@ -43,6 +56,7 @@ def read_rules(
         self_factor=self_factor,
         clock=clock,
         early_stop=early_stop,
+        seconds=seconds,
     )
 
 
@@ -50,16 +64,19 @@ def read_entries(names: list[str], target: float | None, max_steps: int | None, 
     from fallline.race.plan import Entry
     from fallline.workloads import ALGOPERF, HELD_OUT, load
 
-    wanted = [name for given in names for name in (ALGOPERF if given == "algoperf" else (given,))]
+    wanted = [name for given in names for name in (ALGOPERF if given == "algoperf" else (_spec(given),))]
     if held_out:
-        wanted += [variant for variant, base in HELD_OUT.items() if base in wanted]
+        variants = [variant for variant, base in HELD_OUT.items() if base in wanted]
+        if not variants:
+            having = ", ".join(HELD_OUT.values())
+            raise BadInput(f"--held-out: {', '.join(names)} has no held-out variant; leave it away, or race {having}")
+        wanted += [variant for variant in variants if variant not in wanted]
     if target is not None and len(wanted) > 1:
         raise BadInput("--target: is for one workload; race them one by one")
     changes: dict[str, Any] = {} if target is None else {"target": target}
     changes |= {} if max_steps is None else {"max_steps": max_steps}
     made = []
-    for name in wanted:
-        spec = _absolute(name)
+    for spec in wanted:
         try:
             loaded = load(spec)
             # A budget shorter than the interval between evaluations gets the usual thirty, not one at its end.
@@ -67,7 +84,7 @@ def read_entries(names: list[str], target: float | None, max_steps: int | None, 
             own = {**changes, "eval_every": max(1, changes["max_steps"] // 30)} if rare else changes
             made.append(Entry(spec, loaded.replace(**own), own))
         except ValueError as error:
-            raise BadInput(f"{name}: {error}") from None
+            raise BadInput(f"{spec}: {error}") from None
     nameless = [entry for entry in made if not entry.name.strip() or not entry.name.isprintable()]
     if nameless:
         raise BadInput(f"{nameless[0].spec}: a workload's name is one printable line, got {nameless[0].name!r}")
@@ -77,17 +94,35 @@ def read_entries(names: list[str], target: float | None, max_steps: int | None, 
     return made
 
 
-def _absolute(name: str) -> str:
-    """Workers may run elsewhere, so a file is named from the root."""
+def check_size(entries: list[Entry], contestants: list[Contestant], rules: Rules) -> None:
+    """Refuses a race that nobody could run, before its points are drawn."""
+    from fallline.race.plan import MOST_TRIALS, trials_in_study
+
+    count = len(entries) * rules.studies * sum(trials_in_study(contestant, rules) for contestant in contestants)
+    if count > MOST_TRIALS:
+        raise BadInput(
+            f"--trials {rules.trials}, --studies {rules.studies}: that are {count:,} trials, a race has at most "
+            f"{MOST_TRIALS:,}; give fewer"
+        )
+
+
+def _spec(name: str) -> str:
+    """As it is stored: workers may run elsewhere, so a file is named from the root; built-in ones have one spelling."""
+    from fallline.workloads import BUILT_IN
+
     head, separator, function = name.rpartition(":")
     path, function = (head, f":{function}") if separator and head.endswith(".py") else (name, "")
-    return f"{Path(path).expanduser().resolve()}{function}" if path.endswith(".py") else name
+    if path.endswith(".py"):
+        return f"{Path(path).expanduser().resolve()}{function}"
+    known = name.replace("-", "_").lower()
+    return known if known in BUILT_IN else name
 
 
 def read_contestants(names: list[str], toml: str | None) -> list[Contestant]:
     """Those that are named; of a file's, all unless some of them are named."""
     from fallline.race.contestants import BadContestant, check, from_toml, named
     from fallline.race.defaults import contestants
+    from fallline.race.makers import is_file
 
     wanted = [name.strip() for given in names for name in given.split(",")]
     try:
@@ -100,9 +135,10 @@ def read_contestants(names: list[str], toml: str | None) -> list[Contestant]:
             check(contestant)
     except BadContestant as error:
         raise BadInput(str(error)) from None
-    doubled = [c.name for c in made if sum(other.name == c.name for other in made) > 1]
+    doubled = [c for c in made if sum(other.name == c.name for other in made) > 1]
     if doubled:
-        raise BadInput(f"{doubled[0]} is entered twice; give one another label, for instance twin={doubled[0]}")
+        again = doubled[-1].optimizer if is_file(doubled[-1].optimizer) else doubled[-1].name
+        raise BadInput(f"{doubled[0].name} is entered twice; give one another label, for instance twin={again}")
     return made
 
 

@@ -53,7 +53,8 @@ def _head(summary: Summary, numbered: bool) -> list[str]:
     how = {
         "external": f"{rules.trials} quasirandom {'trial' if rules.trials == 1 else 'trials'} a study",
         "self": f"no tuning, {rules.self_factor:g}× budget",
-        "budget": "equal time" + (f", {rules.trials} trials a study" if rules.trials > 1 else ", fixed settings"),
+        "budget": ("equal time" if rules.seconds is None else f"{rules.seconds:g} s of training each")
+        + (f", {rules.trials} trials a study" if rules.trials > 1 else ", fixed settings"),
     }[rules.ruleset]
     lines = []
     for number, name in enumerate(summary.times[STEPS].columns, 1):
@@ -62,8 +63,8 @@ def _head(summary: Summary, numbered: bool) -> list[str]:
         goal = "no target" if target is None else f"target {facts['metric']} {target:.5g}"
         source = f" ({about['target_from']})" if about["target_from"] not in (None, "given") else ""
         prefix = f"{number}  " if numbered else ""
-        most = rules.most_steps(facts["max_steps"])
-        lines.append(f"{prefix}{name}: {goal}{source}, at most {most} steps, data: {facts['data']}")
+        most = f", at most {rules.most_steps(facts['max_steps'])} steps" if rules.seconds is None else ""
+        lines.append(f"{prefix}{name}: {goal}{source}{most}, data: {facts['data']}")
     return [*lines, f"{how}, {rules.studies} {'study' if rules.studies == 1 else 'studies'}, seed {rules.seed}"]
 
 

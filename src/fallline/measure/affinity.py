@@ -1,10 +1,11 @@
-"""Keeps the threads of this process on chosen processors while something is timed."""
+"""Keeps the threads of this process on chosen processors while something is timed, apart from other processes."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Sequence
 
 
 @contextlib.contextmanager
@@ -19,6 +20,23 @@ def pinned(count: int | None) -> Iterator[None]:
         yield
     finally:
         _pin(before)
+
+
+def claimed(processors: Sequence[int]) -> tuple[int, socket.socket | None]:
+    """The first of these that no process has claimed, and the claim, which lasts until it is closed or its owner ends.
+
+    The first and no claim if all are taken, or where there are no claims: they are names of sockets in Linux's abstract
+    namespace, which leave no files behind and which processes of other users see too.
+    """
+    for processor in processors:
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            claim.bind(f"\0fallline-processor-{processor}")
+        except (OSError, ValueError):
+            claim.close()
+        else:
+            return processor, claim
+    return processors[0], None
 
 
 def _pin(processors: set[int]) -> None:

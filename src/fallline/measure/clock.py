@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import math
 import time
@@ -24,8 +25,7 @@ def wait_for(device: str) -> Wait:
         return nothing_to_wait_for
     import torch
 
-    synchronise: Wait = getattr(torch, device.partition(":")[0]).synchronize
-    return synchronise
+    return functools.partial(torch.accelerator.synchronize, torch.device(device))
 
 
 def seconds_of(arm: Arm, calls: int = 1, wait: Wait = nothing_to_wait_for) -> float:

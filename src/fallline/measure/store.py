@@ -40,7 +40,8 @@ class Schema:
 class Store:
     """An open results file; use it in a ``with`` statement.
 
-    ``writable=False`` reads a file while another process writes it.
+    ``writable=False`` reads a file while another process writes it; one of an older format is read as a copy in memory
+    that is upgraded, and stays as it is.
 
     >>> import tempfile
     >>> schema = Schema("examples", 7, 1, "create table sample (seconds real not null)")
@@ -76,8 +77,10 @@ class Store:
                 if writable:
                     database.execute("pragma journal_mode = wal")
                     database.execute("pragma synchronous = full")
-                    self._make_tables(database)
-                else:
+                elif _pragma(database, "user_version") < self.schema.version:
+                    database = _copy_in_memory(database)
+                self._make_tables(database)
+                if not writable:
                     database.execute("pragma query_only = on")
                 database.execute("pragma foreign_keys = on")
         except BaseException:
@@ -105,8 +108,6 @@ class Store:
                 f"{self.path}: written by a newer fallline (format {version}, this one knows up to "
                 f"{self.schema.version}); upgrade fallline or name another file"
             )
-        if version < self.schema.version and not writable:
-            raise StoreError(f"{self.path}: written by an older fallline (format {version}); open it for writing first")
 
     def _make_tables(self, database: sqlite3.Connection) -> None:
         version = _pragma(database, "user_version")
@@ -168,6 +169,15 @@ def _transaction(database: sqlite3.Connection) -> Iterator[None]:
         if database.in_transaction:
             database.execute("rollback")
         raise
+
+
+def _copy_in_memory(database: sqlite3.Connection) -> sqlite3.Connection:
+    """Closes what was copied."""
+    copy = sqlite3.connect(":memory:", isolation_level=None)
+    copy.row_factory = database.row_factory
+    database.backup(copy)
+    database.close()
+    return copy
 
 
 def _pragma(database: sqlite3.Connection, name: str) -> int:

@@ -1,14 +1,14 @@
 """Checkpoints: exchanged with torch.optim both ways, validated before anything changes, formats converted.
 
 A checkpoint is torch's dictionary of parameter groups and states, of plain dicts, numbers and tensors only,
-with one entry more that says what wrote it.
+with one entry more that says what wrote it, and which entries of states are the user's own.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +23,16 @@ from fallline.optim.planning import all_params
 from fallline.optim.states import MASTER, STEP, WatchedStates, fitted, fitted_master, keys_of
 from fallline.optim.torch_classes import torch_writers
 from fallline.optimizers import descriptions
+from fallline.rules.rule import Rule
 
 if TYPE_CHECKING:
     from fallline.optim.optimizer import RuleOptimizer
 
 HEADER = "fallline"
 VERSION = 1
+OWN = "own"
+"""Under the header: keys in parameters' states that are not the rule's.  Only who saves knows that they are not of
+another method, or of the rule before it was edited."""
 
 
 def save(optimizer: RuleOptimizer) -> dict[str, Any]:
@@ -40,7 +44,8 @@ def save(optimizer: RuleOptimizer) -> dict[str, Any]:
         {**{name: _plain(value) for name, value in group.items()}, "params": [numbers[id(p)] for p in group["params"]]}
         for group in optimizer.param_groups
     ]
-    scalars = {STEP, *(n for n, s in optimizer.description.rule.states.items() if s.shape == "scalar")}
+    rule = optimizer.description.rule
+    scalars = {STEP, *(name for name, state in rule.states.items() if state.shape == "scalar")}
     states: dict[Any, Any] = {}
     everything: Mapping[Any, Any] = optimizer.state
     for key, entry in everything.items():
@@ -48,15 +53,23 @@ def save(optimizer: RuleOptimizer) -> dict[str, Any]:
             states[key] = entry  # the user's own
         elif id(key) in numbers:
             states[numbers[id(key)]] = {k: v.clone() if k in scalars else v for k, v in entry.items()}
-    saved: dict[str, Any] = {
-        "state": states,
-        "param_groups": groups,
-        HEADER: {"version": VERSION, "rule": optimizer.description.rule.name},
-    }
+    header: dict[str, Any] = {"version": VERSION, "rule": rule.name}
+    own = {key for number in numbers.values() for key in states.get(number, ())} - _keys_of_rule(rule)
+    if own:
+        header[OWN] = sorted(own, key=str)
+    saved: dict[str, Any] = {"state": states, "param_groups": groups, HEADER: header}
     for after in optimizer._optimizer_state_dict_post_hooks.values():
         result = after(optimizer, saved)
         saved = saved if result is None else result
     return saved
+
+
+def _keys_of_rule(rule: Rule) -> set[str]:
+    """Every key that the rule may have in a parameter's state, in whatever format."""
+    keys = {STEP, MASTER}
+    for name, state in rule.states.items():
+        keys.update(keys_of(name) if state.low_bit else (name,))
+    return keys
 
 
 def _plain(value: Any) -> Any:
@@ -87,13 +100,13 @@ def export_for_torch(optimizer: RuleOptimizer) -> dict[str, Any]:
                 _check_usual(optimizer, group, name, "use state_dict() to save it")
         _check_usual(optimizer, group, "cautious", "use state_dict() to save it")
     saved = optimizer.state_dict()
-    saved.pop(HEADER)
+    own = saved.pop(HEADER).get(OWN, ())
     states = optimizer.description.rule.states
     for number, param in enumerate(all_params(optimizer.param_groups)):
         entry = saved["state"].get(number)
-        if entry is None:
+        if entry is None or STEP not in entry:
             continue
-        plain = {STEP: entry[STEP]}
+        plain = {key: entry[key] for key in (STEP, *own) if key in entry}
         for name, state in states.items():
             if state.shape == "scalar":
                 plain[name] = entry[name].to(torch.get_default_dtype())
@@ -116,6 +129,7 @@ def load(optimizer: RuleOptimizer, state_dict: dict[str, Any]) -> None:
     _check_origin(optimizer, saved)
     params = _matched(optimizer, saved)
     origin = optimizer.description.torch_class if HEADER not in saved else None
+    own = (saved.get(HEADER) or {}).get(OWN, [])
     merged = [
         _merged_group(optimizer, mine, theirs, f"group {i} of the checkpoint", origin)
         for i, (mine, theirs) in enumerate(zip(optimizer.param_groups, saved["param_groups"], strict=True))
@@ -130,7 +144,7 @@ def load(optimizer: RuleOptimizer, state_dict: dict[str, Any]) -> None:
             dict.__setitem__(entries, key, deepcopy(entry))  # the user's own
             continue
         param = params[key]
-        loaded = _loaded_entry(optimizer, entry, param, group_of[param], where)
+        loaded = _loaded_entry(optimizer, entry, param, group_of[param], own, where)
         if loaded:
             dict.__setitem__(entries, param, loaded)
     # Nothing above has changed anything.
@@ -160,7 +174,11 @@ def _check_origin(optimizer: RuleOptimizer, saved: Any) -> None:
     if header is None:
         _refuse_another_of_torch(optimizer, saved["param_groups"])
         return
-    if not isinstance(header, Mapping) or not isinstance(header.get("version"), int):
+    if (
+        not isinstance(header, Mapping)
+        or not isinstance(header.get("version"), int)
+        or not isinstance(header.get(OWN, []), list)
+    ):
         raise ValueError(f"the checkpoint's entry {HEADER!r} is {header!r}, which fallline did not write; remove it")
     if header["version"] > VERSION:
         raise ValueError(
@@ -276,18 +294,17 @@ def _group_states(optimizer: RuleOptimizer, theirs: Mapping[str, Any], where: st
 
 
 def _loaded_entry(
-    optimizer: RuleOptimizer, entry: Any, param: Tensor, group: Mapping[str, Any], where: str
+    optimizer: RuleOptimizer, entry: Any, param: Tensor, group: Mapping[str, Any], own: Collection[Any], where: str
 ) -> dict[str, Any]:
-    """A saved state in the formats that this optimizer keeps, in memory of its own."""
+    """A saved state in the formats that this optimizer keeps, in memory of its own; the user's ``own`` entries as they
+    are."""
     rule = optimizer.description.rule
     statics = dict(optimizer._reader.trace(group, len(real_shape(param))).statics)
     if not isinstance(entry, Mapping):
         raise ValueError(f"{where} is of type {type(entry).__name__}; it should be a dict")
-    known = {STEP, MASTER}
-    for name, state in rule.states.items():
-        known.update(keys_of(name) if state.low_bit else (name,))
+    known = _keys_of_rule(rule)
     for key in entry:
-        if key not in known:
+        if key not in known and key not in own:
             raise ValueError(
                 f"{where} has {key!r}, which {type(optimizer).__name__} does not know (it has "
                 f"{', '.join(rule.states) or 'no states'}); load it into the optimizer that wrote it"
@@ -306,6 +323,7 @@ def _loaded_entry(
         # torch's SGD keeps no counter; a buffer means that there was a first step.
         result[STEP] = torch.tensor(_count(entry.get(STEP, 1.0), where), dtype=torch.float32, device="cpu")
         _refuse_incomplete(optimizer, result, where)
+    result.update((key, _copied(entry[key], param)) for key in entry if key not in known)
     return result
 
 
@@ -319,6 +337,11 @@ def _refuse_incomplete(optimizer: RuleOptimizer, entry: Mapping[str, Any], where
                 f"{where} has no {name!r}, without which {type(optimizer).__name__} cannot go on; "
                 "load a whole checkpoint, or one without this parameter's state to begin it anew"
             )
+
+
+def _copied(value: Any, param: Tensor) -> Any:
+    """The user's: a tensor goes where the parameter is, as in torch."""
+    return value.detach().to(param.device, copy=True) if isinstance(value, Tensor) else deepcopy(value)
 
 
 def _own(value: Tensor, param: Tensor) -> Tensor:

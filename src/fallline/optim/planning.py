@@ -127,17 +127,24 @@ def _completed(
 ) -> dict[str, Any]:
     """A parameter's state with what it lacks (at first that is everything), in its group's formats."""
     param, format, entry = candidate.param, group["state_dtype"], dict(old)
-    entry.setdefault(STEP, torch.zeros((), dtype=torch.float32, device="cpu"))
+    entry.setdefault(STEP, _count_of_none())
+    were_there = []
     for name, state in candidate.program.states.items():
         if state.shape in ("group", "optimizer"):
             continue
         if state.shape == "scalar":
+            were_there.append(name in old)
             entry.setdefault(name, torch.tensor(reader.initial(state, group), dtype=torch.float64, device="cpu"))
             continue
         for key in keys_of(name):
             entry.pop(key, None)
         found = fitted(name, state, old, param, format, candidate.place)
+        were_there.append(found is not None)
         entry.update(found or new_state(name, state, param, format, reader.initial(state, group)))
+    if were_there and not any(were_there) and STEP not in reader.description.rule.arguments:
+        # Equations that ask for ``first`` alone mean the first step of their states: a momentum that is switched on
+        # later begins with the gradient, as in torch.
+        entry[STEP] = _count_of_none()
     if not group["master_weights"] or param.dtype not in HALF:
         entry.pop(MASTER, None)
     elif MASTER in entry:
@@ -145,6 +152,10 @@ def _completed(
     else:
         entry[MASTER] = param.detach().to(torch.float32, copy=True)
     return entry
+
+
+def _count_of_none() -> Tensor:
+    return torch.zeros((), dtype=torch.float32, device="cpu")
 
 
 def _shared_scalars(

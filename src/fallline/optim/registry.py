@@ -147,18 +147,23 @@ def create(name: str, model_or_params: Any, **options: Any) -> RuleOptimizer:
     >>> [group["weight_decay"] for group in opt.param_groups]
     [0.1, 0.0]
     """
-    described = find(name)
-    made = builtin_class(described.class_name)
+    made = builtin_class(find(name).class_name)
     if isinstance(model_or_params, torch.nn.Module):
-        layer_lr_decay = options.pop("layer_lr_decay", None)
-        settings = described.settings(options)
-        # MARS has a second one, for all that is not a matrix.
-        decays = [name for name in described.rule.hypers if name.startswith("weight_decay") and settings.get(name)]
-        groups = parameter_groups(model_or_params, decays=decays, lr=settings.get("lr"), layer_lr_decay=layer_lr_decay)
-        return made(groups, **options)
+        return for_model(made, model_or_params, **options)
     if "layer_lr_decay" in options:
         raise ValueError("layer_lr_decay needs a model: parameters alone do not say which layer they are of")
     return made(model_or_params, **options)
+
+
+def for_model(
+    made: type[RuleOptimizer], model: torch.nn.Module, *, layer_lr_decay: float | None = None, **options: Any
+) -> RuleOptimizer:
+    """An optimizer of this class with the groups of a model that :func:`create` describes."""
+    settings = made.description.settings(options)
+    # MARS has a second one, for all that is not a matrix.
+    decays = [n for n in made.description.rule.hypers if n.startswith("weight_decay") and settings.get(n)]
+    groups = parameter_groups(model, decays=decays, lr=settings.get("lr"), layer_lr_decay=layer_lr_decay)
+    return made(groups, **options)
 
 
 @dataclasses.dataclass(frozen=True)

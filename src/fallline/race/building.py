@@ -13,9 +13,8 @@ from torch import nn
 from fallline import schedules
 from fallline.averaging import LawaEma, LawaQueue, WeightEma
 from fallline.averaging.wrapper import Averaging
-from fallline.optim.options import GROUP_OPTIONS, OPTIMIZER_OPTIONS
-from fallline.optim.registry import create, find
-from fallline.race.contestants import Contestant
+from fallline.race.contestants import SCHEDULES, Contestant
+from fallline.race.makers import Maker, maker_of
 
 SCHEDULE_SETTINGS = (
     "warmup_factor", "cosine_decay_fraction", "lr_end", "first_step", "cycles", "lr_min", "decay_fraction", "restarts",
@@ -28,19 +27,60 @@ AVERAGE_SETTINGS = (
     "average_decay",
     "average_warmup",
 )
+_AVERAGES: Mapping[str, Callable[..., Averaging]] = {
+    "lawa_queue": LawaQueue.for_steps,
+    "lawa_ema": LawaEma.for_steps,
+    "weight_ema": WeightEma,
+}
 _BETAS = ("beta1", "beta2", "beta3")
-NUMBERS = (*SCHEDULE_SETTINGS, *AVERAGE_SETTINGS, *_BETAS, *(f"one_minus_{name}" for name in _BETAS))
-"""Settings that no optimizer has a default of, all of them numbers."""
+NUMBERS = (
+    *(name for name in (*SCHEDULE_SETTINGS, *AVERAGE_SETTINGS) if name != "first_step"),
+    *_BETAS,
+    *(f"one_minus_{name}" for name in _BETAS),
+)
+"""Settings that no registered optimizer has a default of, and that are numbers."""
 
 
-def unknown_settings(defaults: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+def unknown_settings(maker: Maker, names: Iterable[str]) -> list[str]:
     """Names that neither the optimizer nor a schedule nor an average knows."""
-    known = {*defaults, *GROUP_OPTIONS, *OPTIMIZER_OPTIONS, *SCHEDULE_SETTINGS, *AVERAGE_SETTINGS}
-    known |= {"layer_lr_decay", "converge"}
-    if "betas" in defaults:
-        count = len(defaults["betas"])
-        known |= {*_BETAS[:count], *(f"one_minus_{name}" for name in _BETAS[:count])}
-    return sorted(set(names) - known)
+    if maker.takes_anything:
+        return []
+    betas = _BETAS[: len(_default_betas(maker))]
+    single = {*betas, *(f"one_minus_{name}" for name in betas)}
+    return sorted(set(names) - {*maker.settings, *SCHEDULE_SETTINGS, *AVERAGE_SETTINGS, *single})
+
+
+def idle_settings(contestant: Contestant, maker: Maker, names: Iterable[str]) -> dict[str, str]:
+    """Settings of schedules and averages that cannot act in this contestant, and why."""
+    taken = {*maker.settings, *taken_by_schedule(contestant.schedule), *taken_by_average(contestant.averaging)}
+    if "warmup_steps" in maker.settings:
+        taken.add("warmup_factor")
+    found = {}
+    for name in sorted(set(names) - taken):
+        if name in SCHEDULE_SETTINGS:
+            others = [other for other in SCHEDULES if name in taken_by_schedule(other)]
+            found[name] = f"with schedule = {contestant.schedule!r}; it is for {', '.join(others)}"
+        elif name in AVERAGE_SETTINGS:
+            others = [other for other in _AVERAGES if name in taken_by_average(other)]
+            now = f"with averaging = {contestant.averaging!r}" if contestant.averaging else "without averaging"
+            found[name] = f"{now}; it is for {', '.join(others)}"
+    return found
+
+
+def taken_by_schedule(name: str) -> list[str]:
+    """The settings that a schedule takes; lengths are given as shares of the training."""
+    if name == "constant":
+        return []
+    lengths = {"warmup_factor": "warmup_steps", "decay_fraction": "decay_steps"}
+    known = inspect.signature(getattr(schedules, name)).parameters
+    return [setting for setting in SCHEDULE_SETTINGS if setting in known or lengths.get(setting) in known]
+
+
+def taken_by_average(name: str | None) -> list[str]:
+    if name is None:
+        return []
+    known = inspect.signature(_AVERAGES[name]).parameters
+    return [setting for setting in AVERAGE_SETTINGS if setting.removeprefix("average_") in known]
 
 
 @dataclasses.dataclass
@@ -93,46 +133,62 @@ class Built:
 
 def build(contestant: Contestant, point: Mapping[str, Any], model: nn.Module, total_steps: int) -> Built:
     """``total_steps`` is the length that schedules and averages count on."""
-    defaults = find(contestant.optimizer).defaults
-    options, schedule, average = _sorted(point, defaults)
-    warmup = float(schedule.pop("warmup_factor", 0.0))
-    if "warmup_steps" in defaults:
+    maker = maker_of(contestant.optimizer)
+    options, schedule, average = _sorted(point, maker)
+    given = schedule.pop("warmup_factor", None)
+    warmup = 0.0 if given is None else float(given)
+    if given is not None and "warmup_steps" in maker.settings:
         options["warmup_steps"] = int(warmup * total_steps)
     converge = options.pop("converge", None)
     if converge is not None and "lr" not in options:
         from fallline.optimizers.amos_algoperf import amos_lr
 
-        options["lr"] = amos_lr(model.parameters(), total_steps, warmup, float(converge))
-    optimizer: torch.optim.Optimizer = create(contestant.optimizer, model, **options)
-    for group in optimizer.param_groups:
-        group["initial_lr"] = group["lr"]
+        share = warmup or options.get("warmup_steps", 0) / total_steps
+        options["lr"] = amos_lr(model.parameters(), total_steps, share, float(converge))
+    optimizer = maker.make(model, options)
     rate = _rate(contestant.schedule, schedule, warmup, total_steps)
+    if rate is not None:
+        _keep_peaks(optimizer, contestant.schedule)
     if contestant.averaging is not None:
         optimizer = _averaged(contestant.averaging, optimizer, average, total_steps)
     return Built(optimizer, rate, hasattr(optimizer, "eval") and hasattr(optimizer, "train"))
 
 
-def _sorted(
-    point: Mapping[str, Any], defaults: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+def _keep_peaks(optimizer: torch.optim.Optimizer, schedule: str) -> None:
+    for group in optimizer.param_groups:
+        if "lr" not in group:
+            name = type(optimizer).__name__
+            raise ValueError(f'{name} has no lr that {schedule} could set; take schedule = "constant"')
+        group["initial_lr"] = group["lr"]
+
+
+def _sorted(point: Mapping[str, Any], maker: Maker) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Settings of the optimizer, of its schedule and of its average; single betas put into the tuple."""
     options: dict[str, Any] = {}
     schedule: dict[str, Any] = {}
     average: dict[str, Any] = {}
-    betas = list(point.get("betas", defaults.get("betas", ())))
+    betas = list(point.get("betas", _default_betas(maker)))
     for name, value in point.items():
         single = name.removeprefix("one_minus_")
-        if name in SCHEDULE_SETTINGS:
+        its_own = name in maker.settings
+        if name == "betas":
+            continue
+        if name in SCHEDULE_SETTINGS and not its_own:
             schedule[name] = value
-        elif name in AVERAGE_SETTINGS:
+        elif name in AVERAGE_SETTINGS and not its_own:
             average[name.removeprefix("average_")] = value
-        elif single in _BETAS[: len(betas)]:
+        elif single in _BETAS[: len(betas)] and not its_own:
             betas[_BETAS.index(single)] = value if single == name else 1.0 - value
-        elif name != "betas":
+        else:
             options[name] = tuple(value) if isinstance(value, list) else value
-    if betas and tuple(betas) != tuple(defaults.get("betas", ())):
+    if betas and tuple(betas) != _default_betas(maker):
         options["betas"] = tuple(betas)
     return options, schedule, average
+
+
+def _default_betas(maker: Maker) -> tuple[float, ...]:
+    betas = maker.defaults.get("betas")
+    return tuple(betas) if isinstance(betas, list | tuple) else ()
 
 
 def _rate(name: str, settings: dict[str, Any], warmup: float, total: int) -> Callable[[int, Any], Any] | None:
@@ -151,8 +207,5 @@ def _rate(name: str, settings: dict[str, Any], warmup: float, total: int) -> Cal
 
 
 def _averaged(name: str, optimizer: torch.optim.Optimizer, settings: Mapping[str, Any], total: int) -> Averaging:
-    if name == "lawa_queue":
-        return LawaQueue.for_steps(optimizer, total, **settings)
-    if name == "lawa_ema":
-        return LawaEma.for_steps(optimizer, total, **settings)
-    return WeightEma(optimizer, **settings)
+    lengths = () if name == "weight_ema" else (total,)
+    return _AVERAGES[name](optimizer, *lengths, **settings)

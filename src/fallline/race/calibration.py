@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from fallline.measure.clock import nothing_to_wait_for, seconds_of
 from fallline.measure.interleave import Rule, interleave
 from fallline.measure.stats import bootstrap_median
 from fallline.race.building import Built, build
 from fallline.race.contestants import Contestant
+from fallline.race.training import wait_for_model
 from fallline.workloads import Workload
 
 SAMPLE_SECONDS = 0.1
@@ -37,9 +39,11 @@ def calibrate(workload: Workload, arms: Sequence[Mapping[str, Any]], *, seconds:
     """
     steppers: dict[str, Callable[[], None]] = {}
     sizes: dict[str, tuple[int, int]] = {}
+    wait = nothing_to_wait_for
     for arm in arms:
         contestant = Contestant(**arm["contestant"])
         model = workload.new_model(0)
+        wait = wait_for_model(model)  # the same for all: the workload chooses the device
         made = build(contestant, arm["point"], model, workload.max_steps)
         steppers[contestant.name] = _stepper(workload, model, made)
         _warm(steppers[contestant.name], made, workload.max_steps)
@@ -47,7 +51,7 @@ def calibrate(workload: Workload, arms: Sequence[Mapping[str, Any]], *, seconds:
         sizes[contestant.name] = (made.state_bytes(), parameters)
         if made.has_modes:
             steppers[contestant.name + SWITCH] = _switcher(made)
-    samples = interleave(steppers, _until_known(list(sizes), seconds), sample_seconds=SAMPLE_SECONDS)
+    samples = interleave(steppers, _until_known(list(sizes), seconds), sample_seconds=SAMPLE_SECONDS, wait=wait)
     peak = _peak_bytes()
     found = {}
     for name in sizes:
@@ -71,12 +75,8 @@ def glance(workload: Workload, arm: Mapping[str, Any]) -> dict[str, Any]:
     made = build(Contestant(**arm["contestant"]), arm["point"], model, GLANCE_LENGTH)
     step = _stepper(workload, model, made)
     _warm(step, made, GLANCE_LENGTH)
-    taken = []
-    for _ in range(GLANCE_STEPS):
-        start = time.perf_counter()
-        step()
-        taken.append(time.perf_counter() - start)
-    return {"step_seconds": min(taken), "peak_bytes": _peak_bytes()}
+    taken = min(seconds_of(step, wait=wait_for_model(model)) for _ in range(GLANCE_STEPS))
+    return {"step_seconds": taken, "peak_bytes": _peak_bytes()}
 
 
 def _peak_bytes() -> int:

@@ -36,8 +36,8 @@ class StepClock:
 
     def steps_within(self, workload: str, contestant: str, seconds: float) -> int:
         """The most steps that fit into so many seconds; at least one."""
-        allowed = seconds * (1 + 1e-9)
-        steps = math.floor(allowed / self._costs[workload, contestant].step_seconds)
-        while steps > 1 and self.seconds(workload, contestant, steps) > allowed:
-            steps -= 1  # switches take time too
-        return max(1, steps)
+        allowed, every, cost = seconds * (1 + 1e-9), self._every[workload], self._costs[workload, contestant]
+        # Switches take time too: whole intervals between evaluations, then what fits before one more switch.
+        intervals = math.floor(allowed / self.seconds(workload, contestant, every))
+        left = allowed - self.seconds(workload, contestant, intervals * every) - cost.switch_seconds
+        return max(1, intervals * every + max(0, math.floor(left / cost.step_seconds)))

@@ -20,6 +20,12 @@ ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPEN
 LOST = "lost"
 """The worker that ran this is gone: killed, or crashed below Python."""
 
+START_WORKER = "import sys; sys.path[:] = sys.argv[2:]; del sys.argv[2:]; from fallline.race.worker import main; main()"
+"""With ``-m`` or ``-c`` Python looks for modules in the current folder first, where a user's ``random.py`` would be
+taken for its own.  A worker looks where the race does, as it is told after its slot."""
+SAFE_PATH = ("-P",) if sys.version_info >= (3, 11) else ()
+"""The same for processes that a workload spawns with ``multiprocessing``, which hands this flag on."""
+
 
 class Engine(Protocol):
     """Runs requests in slots.  Every event but a last one (``end``, ``result``, ``lost``) waits for a reply."""
@@ -39,7 +45,7 @@ class Engine(Protocol):
 class Worker:
     def __init__(self, slot: int):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "fallline.race.worker", str(slot)],
+            [sys.executable, *SAFE_PATH, "-c", START_WORKER, str(slot), *_folders_of_modules()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **ONE_THREAD},
@@ -72,6 +78,11 @@ class Worker:
                     stream.close()
         self.process.kill()
         self.process.wait()
+
+
+def _folders_of_modules() -> list[str]:
+    """Of this process; an empty name is the current folder."""
+    return [folder or os.getcwd() for folder in sys.path]
 
 
 def _how_it_ended(code: int) -> str:

@@ -18,16 +18,19 @@ from fallline.race.contestants import Contestant
 from fallline.race.engine import LocalEngine
 from fallline.race.plan import (
     BUDGET,
+    RACE,
     STEPS_CLOCK,
     TARGET,
     Entry,
     Rules,
+    Trial,
     reference_of,
     target_trials,
     trials,
 )
 from fallline.race.results import Results
 from fallline.race.run import RaceError
+from fallline.workloads import Workload
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +58,11 @@ class Estimate:
     """Before the trials, at most, to measure steps that are not in the results file."""
     memory_gib: float
     """Of all workers together."""
+    ends_early: bool
+    """Whether trials may end before their budget does; in an equal-time race none does."""
     by_workload: Mapping[str, Cost]
+    left_out: tuple[str, ...] = ()
+    """Why workloads cannot be raced, though others can."""
     load_average: float | None = None
     """Of the machine, while steps were timed."""
 
@@ -65,13 +72,15 @@ class Estimate:
             steps = ", ".join(f"{name} {1e3 * seconds:.3g}" for name, seconds in cost.step_seconds.items())
             lines.append(f"{workload}: ms per step: {steps}; per evaluation: {1e3 * cost.evaluation_seconds:.3g}")
             lines += cost.problems
+        lines += [f"Left out: {problem}" for problem in self.left_out]
         lines.append(
             f"At most {duration(self.hours)}: {duration(self.training_hours)} of training and "
             f"{duration(self.evaluation_hours)} of evaluation, {self.jobs} at a time."
         )
         if self.calibration_seconds:
             lines.append(f"Before that, up to {duration(self.calibration_seconds / 3600)} to measure steps.")
-        lines.append("Trials that reach the target, or can no longer count, end sooner.")
+        if self.ends_early:
+            lines.append("Trials that reach the target, or can no longer count, end sooner.")
         lines.append(f"About {self.memory_gib:.2g} GiB of memory for {self.jobs} workers.")
         if (self.load_average or 0.0) > cores():
             lines.append(
@@ -99,27 +108,19 @@ def estimate(
 ) -> Estimate:
     """Nothing is stored: the race itself measures steps better."""
     known = _stored(entries, contestants, rules, path)
-    engine = LocalEngine(1)
-    try:
-        costs = {entry.name: _cost(engine, entry, contestants, rules, known) for entry in entries}
-    finally:
-        engine.close()
-    planned = trials(entries, contestants, rules)
+    costs, problems = _costs(entries, contestants, rules, known)
+    entries = [entry for entry in entries if entry.name in costs]
+    if not entries:
+        raise RaceError("; ".join(problems))
     reference = known.reference or reference_of(contestants).name
     setter = next(contestant for contestant in contestants if contestant.name == reference)
+    planned = trials(entries, contestants, rules)
     for entry in entries:
-        if entry.workload.target is None:
+        if entry.workload.target is None and entry.name not in known.targets:
             planned += target_trials(entry, setter, rules)
     left = [t for t in planned if (t.kind, t.workload, t.contestant, t.study, t.number) not in known.ended]
     workloads = {entry.name: entry.workload for entry in entries}
-    spent = []
-    for trial in left:
-        # With an equal budget everybody takes the reference's time.
-        pace = costs[trial.workload].step_seconds.get(reference if rules.ruleset == BUDGET else trial.contestant, 0.0)
-        workload = workloads[trial.workload]
-        steps = rules.most_steps(workload.max_steps, trial.kind)
-        evaluations = math.ceil(steps / (workload.eval_every or 1))
-        spent.append((steps * pace, evaluations * costs[trial.workload].evaluation_seconds))
+    spent = [_seconds(trial, workloads[trial.workload], costs[trial.workload], rules, reference) for trial in left]
     unknown = [e for e in entries if any((e.name, c.name) not in known.steps for c in contestants)]
     peak = max(cost.peak_bytes for cost in costs.values())
     return Estimate(
@@ -131,9 +132,23 @@ def estimate(
         hours=last_end([training + evaluation for training, evaluation in spent], jobs) / 3600,
         calibration_seconds=0.0 if rules.clock == STEPS_CLOCK else preparing.CALIBRATION_SECONDS * len(unknown),
         memory_gib=min(jobs, len(left)) * peak / 2**30,
+        ends_early=rules.ruleset != BUDGET,
         by_workload=costs,
+        left_out=tuple(problems),
         load_average=load_average(),
     )
+
+
+def _seconds(trial: Trial, workload: Workload, cost: Cost, rules: Rules, reference: str) -> tuple[float, float]:
+    """Of training and of evaluation, if it does not end early."""
+    pace = cost.step_seconds.get(trial.contestant)
+    if pace is None:  # who cannot take a step takes no time
+        return 0.0, 0.0
+    steps = float(rules.most_steps(workload.max_steps, trial.kind))
+    if rules.ruleset == BUDGET:
+        equal = rules.seconds or workload.max_steps * cost.step_seconds.get(reference, pace)
+        steps = (equal if trial.kind == RACE else 2 / 3 * equal) / pace
+    return steps * pace, math.ceil(steps / (workload.eval_every or 1)) * cost.evaluation_seconds
 
 
 def last_end(seconds: Sequence[float], jobs: int) -> float:
@@ -148,14 +163,33 @@ def last_end(seconds: Sequence[float], jobs: int) -> float:
     return max(ends)
 
 
-def _cost(engine: LocalEngine, entry: Entry, contestants: Sequence[Contestant], rules: Rules, known: _Stored) -> Cost:
-    evaluation = preparing.check_request(entry, entry.workload.target, rules.seed)
+def _costs(
+    entries: Sequence[Entry], contestants: Sequence[Contestant], rules: Rules, known: _Stored
+) -> tuple[dict[str, Cost], list[str]]:
+    """By workload, and what is wrong with those that the race would leave out."""
+    costs, problems = {}, []
+    engine = LocalEngine(1)
+    try:
+        for entry in entries:
+            cost = _cost(engine, entry, contestants, rules, known)
+            if isinstance(cost, Cost):
+                costs[entry.name] = cost
+            else:
+                problems.append(cost)
+    finally:
+        engine.close()
+    return costs, problems
+
+
+def _cost(
+    engine: LocalEngine, entry: Entry, contestants: Sequence[Contestant], rules: Rules, known: _Stored
+) -> Cost | str:
+    """Of one workload, or why it cannot be raced."""
     # Twice, because the first one may have to make or load its data.
     for _ in range(2):
-        checked = preparing.ask(engine, evaluation)
-        if checked["event"] == "end":
-            what = "cannot be evaluated before its first step"
-            raise RaceError(preparing.problem_of(entry.name, what, checked["note"]))
+        checked = preparing.check(engine, entry, entry.workload.target, rules.seed)
+        if checked.problem is not None:
+            return checked.problem
     request = preparing.workload_request(entry, entry.workload.target)
     seconds, peak, problems = {}, 0, {}
     for contestant in contestants:
@@ -167,9 +201,9 @@ def _cost(engine: LocalEngine, entry: Entry, contestants: Sequence[Contestant], 
             peak = max(peak, cost["peak_bytes"] or 0)
     if not seconds:
         note = next(iter(problems.values()))
-        raise RaceError(preparing.problem_of(entry.name, "no contestant can take a step", note))
+        return preparing.problem_of(entry.name, "no contestant can take a step", note)
     lines = [f"{name} cannot take a step: {note.splitlines()[0]}" for name, note in problems.items()]
-    return Cost(seconds, float(checked["seconds"]), peak, tuple(lines))
+    return Cost(seconds, checked.seconds, peak, tuple(lines))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,6 +214,8 @@ class _Stored:
     """Trials: kind, workload, contestant, study, number."""
     steps: Mapping[tuple[str, str], Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     """(workload, contestant) → its calibration."""
+    targets: Set[str] = frozenset()
+    """Workloads whose target is set."""
     reference: str | None = None
 
 
@@ -193,4 +229,5 @@ def _stored(entries: Sequence[Entry], contestants: Sequence[Contestant], rules: 
         rows = [*results.rows(), *results.rows(TARGET)]
         ended = {(r.kind, r.workload, r.contestant, r.study, r.number) for r in rows if r.status is not None}
         steps = {key: dataclasses.asdict(cost) for key, cost in results.calibration().items()}
-        return _Stored(ended, steps, results.reference(contestants))
+        targets = {name for name, about in results.workloads().items() if about["target"] is not None}
+        return _Stored(ended, steps, targets, results.reference(contestants))

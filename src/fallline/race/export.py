@@ -1,4 +1,4 @@
-"""A results file as flat tables: trials, evaluations and step times, as CSV or Parquet."""
+"""A results file as flat tables: trials, evaluations, step times and where they ran, as CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ TABLES = {
         "from evaluation join trial on trial.id = evaluation.trial order by trial.id, step",
     ),
     "calibration": (
-        "workload contestant step_seconds low high switch_seconds state_bytes parameter_bytes machine",
+        "workload contestant step_seconds low high switch_seconds state_bytes parameter_bytes scale machine",
         "from calibration order by rowid",
     ),
+    "runs": ("started ended machine command", "from run order by id"),
 }
 """Name of the table → its columns, and where its rows are from."""
 
@@ -55,6 +56,9 @@ NUMBERS = frozenset(
         "low",
         "high",
         "switch_seconds",
+        "scale",
+        "started",
+        "ended",
     ]
 )
 """Columns that are not text: Parquet's types are the same for every race, also where a column is empty."""

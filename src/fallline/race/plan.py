@@ -26,6 +26,11 @@ CLOCKS = (CALIBRATED_CLOCK, STEPS_CLOCK)
 SELF_TUNING_FACTOR = 3.0
 """A self-tuning contestant's budget over an externally tuned one's: 3 in AlgoPerf v0.5, 1.5 since v0.6."""
 
+MOST_TRIALS = 100_000
+"""Of a race: more than anybody runs, and few enough for their points to be drawn in seconds."""
+TARGET_SEEDS = 3
+"""The least number of runs that set a target where nothing is tuned."""
+
 RACE, TARGET = "race", "target"
 """Kinds of trials: those that are scored, and those of the reference that set a target where there is none."""
 
@@ -43,6 +48,8 @@ class Rules:
     """``calibrated``: steps × seconds per step, measured apart; ``steps``: steps alone, no calibration."""
     early_stop: bool = True
     tau_max: float = TAU_MAX
+    seconds: float | None = None
+    """Of an equal-time race: how long everybody trains on the clock; None: what the reference's budget takes."""
 
     @property
     def tuned(self) -> bool:
@@ -61,7 +68,7 @@ class Rules:
         """Of a trial on a workload with this budget.  Who has no tuning gets more; of equal times this is the
         reference's, the others' follow from the clock."""
         if kind == TARGET:
-            return max(1, 2 * budget // 3)
+            return target_horizon(budget)
         return math.ceil(budget * self.self_factor) if self.ruleset == SELF else budget
 
     def fixed(self) -> dict[str, Any]:
@@ -73,6 +80,7 @@ class Rules:
             "self_factor": self.self_factor if self.ruleset == SELF else None,
             "clock": self.clock,
             "early_stop": self.early_stop,
+            "seconds": self.seconds,
         }
 
 
@@ -122,6 +130,11 @@ class Trial:
     kind: str = RACE
 
 
+def target_horizon(budget: int) -> int:
+    """The steps in which a target is set: two thirds of the budget."""
+    return max(1, 2 * budget // 3)
+
+
 def reference_of(contestants: Sequence[Contestant]) -> Contestant:
     """Whose step time is the unit of a budget, and who sets targets: AdamW, or the first."""
     return next((contestant for contestant in contestants if contestant.name == "adamw"), contestants[0])
@@ -149,11 +162,31 @@ def trials(entries: Sequence[Entry], contestants: Sequence[Contestant], rules: R
     return made
 
 
+def trials_in_study(contestant: Contestant, rules: Rules) -> int:
+    """How many there are, without drawing them."""
+    if not searches(contestant, rules):
+        return 1
+    return min(rules.trials, len(contestant.points)) if contestant.points else rules.trials
+
+
+def searches(contestant: Contestant, rules: Rules) -> bool:
+    """Whether its trials have settings that differ: the rules let it tune, and it has something to tune."""
+    return rules.tuned and bool(contestant.space or contestant.points)
+
+
 def target_trials(entry: Entry, reference: Contestant, rules: Rules) -> list[Trial]:
-    """Trials of the reference that set the target of a workload without one, with seeds of their own."""
-    points = reference.trial_points(trials=rules.trials, study=0, seed=mixed(rules.seed, "target") % 2**31, tuned=True)
+    """Trials of the reference that set the target of a workload without one, with seeds of their own.
+
+    As it is tuned in the race: a study of trials, or its one setting with several seeds.
+    """
+    seed = mixed(rules.seed, "target") % 2**31
+    points = reference.trial_points(trials=rules.trials, study=0, seed=seed, tuned=rules.tuned)
+    studies = 1 if searches(reference, rules) else max(TARGET_SEEDS, rules.studies)
     return [
-        Trial(entry.name, reference.name, 0, number, _seed(rules, entry.name, "target", 0, number), point, TARGET)
+        Trial(
+            entry.name, reference.name, study, number, _seed(rules, entry.name, "target", study, number), point, TARGET
+        )
+        for study in range(studies)
         for number, point in enumerate(points, 1)
     ]
 

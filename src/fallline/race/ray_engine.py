@@ -1,5 +1,8 @@
 """Trials on a Ray cluster: one actor of one processor per slot, running the same generator as a local worker.
 
+A workload's file is looked for under its path on the machine of the actor.  Ray could send its folder, but folders hold
+data and results, of any size; so the file has to be there, and whoever forgot is told.
+
 Checkpoints lie beside the results file.  Where the cluster's machines share that folder, a trial whose worker is lost
 goes on from its last checkpoint; elsewhere it begins anew, and gives the same curve.
 """
@@ -44,12 +47,30 @@ class Runner:
     def begin(self, request: Mapping[str, Any]) -> Event:
         from fallline.race.worker import answer
 
-        self._events = answer(request, self._replies)  # type: ignore[arg-type]
+        missing = _missing_here(request["workload"]["spec"])
+        self._events = iter([missing]) if missing else answer(request, self._replies)  # type: ignore[arg-type]
         return next(self._events)
 
     def advance(self, decision: str) -> Event:
         self._replies.line = json.dumps(decision)
         return next(self._events)
+
+
+def _missing_here(spec: str) -> dict[str, Any] | None:
+    """The end of a trial whose workload is a file that this machine does not have."""
+    from fallline.race.worker import failure
+    from fallline.workloads import WorkloadError
+    from fallline.workloads.loading import file_of
+
+    path = file_of(spec)
+    if path is None or path.is_file():
+        return None
+    return failure(
+        WorkloadError(
+            f"{path}: there is no such file on {socket.gethostname()}; on a Ray cluster every machine needs it under "
+            "the same path, for instance in a folder that they share"
+        )
+    )
 
 
 class RayEngine:

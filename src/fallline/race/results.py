@@ -16,10 +16,16 @@ from fallline.race.contestants import Contestant
 from fallline.race.plan import RACE, Entry, Rules, Trial, reference_of
 from fallline.workloads import load
 
+_RUN = """
+create table run (
+    id integer primary key, started real not null, ended real, machine text not null, command text not null
+);
+"""
+
 SCHEMA = Schema(
     name="race results",
     application_id=0x466C5263,
-    version=1,
+    version=2,
     statements="""
 create table setting (name text primary key, value text not null);
 create table workload (
@@ -31,7 +37,7 @@ create table calibration (
     workload text not null references workload, contestant text not null references contestant,
     step_seconds real not null, low real not null, high real not null, switch_seconds real not null,
     state_bytes integer not null, parameter_bytes integer not null, peak_bytes integer,
-    samples text not null, machine text not null, taken real not null,
+    samples text not null, machine text not null, taken real not null, scale real not null default 1,
     primary key (workload, contestant)
 );
 create table trial (
@@ -47,7 +53,9 @@ create table evaluation (
     training_seconds real not null, at real not null,
     primary key (trial, step)
 ) without rowid;
-""",
+"""
+    + _RUN,
+    upgrades=(_RUN + "alter table calibration add column scale real not null default 1;",),
 )
 
 
@@ -88,6 +96,16 @@ class Calibrated:
     state_bytes: int
     parameter_bytes: int
     peak_bytes: int | None
+
+    @property
+    def share(self) -> float:
+        """Half of the interval, over the time itself."""
+        return (self.high - self.low) / 2 / self.step_seconds
+
+    def scaled(self, factor: float) -> Calibrated:
+        """Every time in it multiplied."""
+        times = ("step_seconds", "low", "high", "switch_seconds")
+        return dataclasses.replace(self, **{name: factor * getattr(self, name) for name in times})
 
 
 _TRIAL_COLUMNS = ", ".join(field.name for field in dataclasses.fields(Row))
@@ -143,16 +161,27 @@ class Results:
                     (contestant.name, json.dumps(contestant.definition(), sort_keys=True)),
                 )
 
-    def make_room(self) -> None:
-        """What ``--anew`` asks for: an unfinished race goes on, of a finished one nothing stays."""
-        rows = self.rows()
-        if rows and all(row.status is not None for row in rows):
-            self._clear()
+    def make_room(self, entries: Iterable[Entry]) -> None:
+        """What ``--anew`` asks for: an unfinished race goes on, of a finished one nothing stays.
+
+        Unless it has workloads that are not raced now: whoever names the file may not know that it is taken.
+        """
+        known, wanted = self.workloads(), {entry.name for entry in entries}
+        rows = [row for row in self.rows() if known[row.workload]["problem"] is None]
+        if not rows or any(row.status is None for row in rows):
+            return
+        others = [name for name in known if name not in wanted]
+        if others:
+            raise StoreError(
+                f"{self.path}: holds a race on {', '.join(others)} that has ended and --anew would remove; "
+                f"{continuing.REMEDY}"
+            )
+        self._clear()
 
     def _clear(self) -> None:
         """A race that ended before its first trial is no reason to refuse another one."""
         with self.store.transaction() as database:
-            for table in ("evaluation", "trial", "calibration", "contestant", "workload", "setting"):
+            for table in ("run", "evaluation", "trial", "calibration", "contestant", "workload", "setting"):
                 database.execute(f"delete from {table}")
 
     @staticmethod
@@ -168,14 +197,11 @@ class Results:
             (entry.name, entry.spec, facts, changes, entry.workload.target, source),
         )
 
-    def never_started(self) -> set[tuple[str, str]]:
-        """(workload, contestant) whose trials all ended without a start: it could not take a step."""
-        rows = self.store.rows(
-            "select workload, contestant from trial where kind = ? group by workload, contestant"
-            " having max(attempts) = 0 and count(status) = count(*)",
-            (RACE,),
-        )
-        return {(row["workload"], row["contestant"]) for row in rows}
+    def leave_out(self, name: str, problem: str) -> None:
+        """A workload that cannot be raced: what was measured on it stays, what did not begin is no longer planned."""
+        with self.store.transaction() as database:
+            database.execute("update workload set problem = ? where name = ?", (problem, name))
+            database.execute("delete from trial where workload = ? and status is null and attempts = 0", (name,))
 
     def begun_workloads(self) -> set[str]:
         """Those on which a trial was started."""
@@ -203,6 +229,7 @@ class Results:
             clock=stored["clock"],
             early_stop=stored["early_stop"],
             tau_max=stored["tau_max"],
+            seconds=stored.get("seconds"),  # files of before have none
         )
 
     def workloads(self) -> dict[str, dict[str, Any]]:
@@ -239,14 +266,29 @@ class Results:
             for row in self.store.rows("select * from calibration")
         }
 
+    def unmeasured(self, workload: str) -> set[str]:
+        """Contestants with trials to run whose steps are not measured, or could not be taken."""
+        rows = self.store.rows(
+            "select distinct contestant from trial where kind = ? and workload = ? and status is null and contestant"
+            " not in (select contestant from calibration where workload = ?)",
+            (RACE, workload, workload),
+        )
+        return {row["contestant"] for row in rows}
+
     def set_calibration(
-        self, workload: str, found: Mapping[str, Calibrated], samples: Mapping[str, Any], machine: Mapping[str, Any]
+        self,
+        workload: str,
+        found: Mapping[str, Calibrated],
+        samples: Mapping[str, Any],
+        machine: Mapping[str, Any],
+        scale: float = 1.0,
     ) -> None:
-        """All contestants of a workload at once: they were measured side by side."""
+        """Contestants of a workload that were measured side by side; ``scale`` is what their samples were multiplied
+        with to be on the clock of those measured before."""
         with self.store.transaction() as database:
             for contestant, cost in found.items():
                 database.execute(
-                    "insert or replace into calibration values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    "insert or replace into calibration values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     (
                         workload,
                         contestant,
@@ -254,8 +296,24 @@ class Results:
                         json.dumps(samples.get(contestant)),
                         json.dumps(machine),
                         time.time(),
+                        scale,
                     ),
                 )
+
+    # ------------------------------------------------------------------ runs
+
+    def start_run(self, machine: Mapping[str, Any], command: Sequence[str]) -> int:
+        """Where, with which versions and by which arguments trials are run from now on."""
+        with self.store.transaction() as database:
+            values = (time.time(), json.dumps(machine), json.dumps(list(command)))
+            added = database.execute("insert into run (started, machine, command) values (?, ?, ?)", values)
+        assert added.lastrowid is not None
+        return added.lastrowid
+
+    def end_run(self, run: int) -> None:
+        """Nothing is left to run; a run that was interrupted has no end."""
+        with self.store.transaction() as database:
+            database.execute("update run set ended = ? where id = ?", (time.time(), run))
 
     # ------------------------------------------------------------------ trials
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
+import shlex
 import shutil
+import statistics
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from fallline.measure import machine
@@ -21,6 +24,8 @@ from fallline.race.plan import (
     TARGET,
     Entry,
     Rules,
+    searches,
+    target_horizon,
     target_trials,
     trials,
 )
@@ -28,6 +33,7 @@ from fallline.race.results import Results, Row
 from fallline.race.stopping import EarlyStop
 from fallline.race.training import CRASHED, ENDED, FAILED, GO_ON, OVER_BUDGET, STOP
 from fallline.workloads import Workload
+from fallline.workloads.workload import LOWER
 
 
 class RaceError(Exception):
@@ -53,16 +59,23 @@ class Race:
         engine: Engine,
         progress: Progress | None = None,
         save_every: float | None = None,
+        command: Sequence[str] = (),
     ):
         self.entries = {entry.name: entry for entry in entries}
         self.contestants = {contestant.name: contestant for contestant in contestants}
         self.rules, self.results, self.engine = rules, results, engine
         self.progress = progress or Progress()
         self.save_every = save_every
+        self.command = command
+        """The arguments it was started with, for the record."""
         self._unable: dict[tuple[str, str], Event] = {}
         """(workload, contestant) → why it could not take a step."""
         self._goals: dict[str, Workload] = {}
         """The workloads with the targets that are raced to."""
+        self._run: int | None = None
+        """Its row in the results file, once it has trials to run."""
+        self._lengths: dict[tuple[str, str, str], int] = {}
+        """(kind, workload, contestant) → the steps of its trials, where time is equal and one has begun."""
 
     @property
     def reference(self) -> Contestant:
@@ -72,6 +85,8 @@ class Race:
     def run(self) -> None:
         """All of it, or what is left of it."""
         self.results.begin(self.entries.values(), self.contestants.values(), self.rules)
+        # Before anything is measured: whoever asks for the status meanwhile sees what is to run.
+        self.results.add_trials(trials(list(self.entries.values()), list(self.contestants.values()), self.rules))
         for line in continuing.changed_files(self.results, list(self.entries.values())):
             self.progress.notice(line)
         try:
@@ -86,8 +101,9 @@ class Race:
             with contextlib.suppress(OSError):  # there are checkpoints of an earlier run
                 self.results.checkpoints.rmdir()
             raise RaceError("; ".join(row["problem"] for row in self.results.workloads().values() if row["problem"]))
-        self.results.add_trials(trials(list(self.entries.values()), list(self.contestants.values()), self.rules))
         self._run_trials(RACE)
+        if self._run is not None:
+            self.results.end_run(self._run)
         shutil.rmtree(self.results.checkpoints, ignore_errors=True)
 
     def measure_again(self) -> None:
@@ -108,7 +124,7 @@ class Race:
 
     def _leave_out(self, entry: Entry, problem: str) -> None:
         """What was measured on it before stays; the others are raced."""
-        self.results.set_workload(entry.name, problem=problem)
+        self.results.leave_out(entry.name, problem)
         del self.entries[entry.name]
         if self.entries:
             self.progress.notice(f"Left out: {problem}")
@@ -118,26 +134,16 @@ class Race:
         stored = self.results.workloads()[entry.name]
         if stored["untrained"] is not None and stored["problem"] is None:
             return
-        event = preparing.ask(self.engine, preparing.check_request(entry, stored["target"], self.rules.seed))
-        if event["event"] == "end":
-            what = "cannot be evaluated before its first step"
-            self._leave_out(entry, preparing.problem_of(entry.name, what, event["note"]))
-        elif event["value"] is not None and entry.workload.reached(event["value"]):
-            workload = entry.workload
-            self._leave_out(
-                entry,
-                f"{entry.name}: the target {workload.metric} {workload.target:g} is already met before the first step "
-                f"({event['value']:.4g}, {workload.direction} is better); give a harder one with --target, or the "
-                f"other direction",
-            )
+        checked = preparing.check(self.engine, entry, stored["target"], self.rules.seed)
+        if checked.problem is not None:
+            self._leave_out(entry, checked.problem)
         else:
-            self.results.set_workload(entry.name, untrained=event["value"], problem=None)
+            self.results.set_workload(entry.name, untrained=checked.value, problem=None)
 
     def _calibrate(self, entry: Entry, *, anew: bool = False) -> None:
         if self.rules.clock == STEPS_CLOCK:
             return
-        known = {*self.results.calibration(), *self.results.never_started()}
-        if not anew and all((entry.name, name) in known for name in self.contestants):
+        if not anew and not self.results.unmeasured(entry.name):
             return
         who = ", ".join(self.contestants) if len(self.contestants) < 4 else f"{len(self.contestants)} contestants"
         self.progress.notice(f"Measuring steps of {who} on {entry.name}")
@@ -155,10 +161,24 @@ class Race:
         for name, event in costs.failed.items():
             self.progress.notice(f"{name} cannot take a step on {entry.name}: {str(event['note']).splitlines()[0]}")
             self._unable[entry.name, name] = event
-        self.results.set_calibration(entry.name, costs.found, costs.samples, machine.describe())
+        known = {} if anew else {c: cost for (w, c), cost in self.results.calibration().items() if w == entry.name}
+        new, scale = preparing.on_stored_clock(costs.found, known)
+        self.results.set_calibration(entry.name, new, costs.samples, machine.describe(), scale)
+        self._tell_how_well(entry, costs, new)
+
+    def _tell_how_well(self, entry: Entry, costs: preparing.StepCosts, names: Iterable[str]) -> None:
+        loosest = costs.loosest(names)
+        if loosest is None:
+            return
+        name, share = loosest
+        again = f"`fallline race --calibrate --results {shlex.quote(str(self.results.path))}` measures them again"
+        self.progress.notice(
+            f"Steps on {entry.name} are known to ±{100 * share:.1f} % ({name}), {costs.stopped[name]}: the machine was "
+            f"busy; {'trials are as long as they allow' if self.rules.ruleset == BUDGET else again}"
+        )
 
     def _set_targets(self) -> None:
-        """Where a workload has no target: the reference's best in two thirds of the budget."""
+        """Where a workload has no target: what the reference finds in two thirds of the budget."""
         without = [e for e in self.entries.values() if self.results.workloads()[e.name]["target"] is None]
         for entry in without:
             self.progress.notice(f"{entry.name} has no target: {self.reference.name} sets it")
@@ -166,26 +186,42 @@ class Race:
         if without:
             self._run_trials(TARGET)
         for entry in without:
-            rows = [row for row in self.results.rows(TARGET) if row.workload == entry.name]
-            found = [value for row in rows for _, value, _ in self.results.evaluations(row.id) if value is not None]
-            if not found:
-                why = f"no trial of {self.reference.name} gave a value; give a target with --target"
+            bests = self._best_values(entry)
+            searched = searches(self.reference, self.rules)
+            target = bests[0] if searched else statistics.median(bests)
+            if math.isinf(target):
+                why = f"too few trials of {self.reference.name} gave a value; give a target with --target"
                 self._leave_out(entry, f"{entry.name}: {why}")
                 continue
-            best = min(found) if entry.workload.direction == "lower" else max(found)
-            self.results.set_workload(entry.name, target=best, target_from=f"the best of {self.reference.name}")
-            self.progress.notice(f"{entry.name}: target {entry.workload.metric} {best:.4g}")
+            source = "the best" if searched else f"the median of {len(bests)} runs"
+            self.results.set_workload(entry.name, target=target, target_from=f"{source} of {self.reference.name}")
+            self.progress.notice(f"{entry.name}: target {entry.workload.metric} {target:.4g}")
+
+    def _best_values(self, entry: Entry) -> list[float]:
+        """Of every trial that sets the target, best first; ±∞ of those that gave no value."""
+        lower = entry.workload.direction == LOWER
+        found = []
+        for row in self.results.rows(TARGET):
+            if row.workload == entry.name:
+                values = [value for _, value, _ in self.results.evaluations(row.id) if value is not None]
+                found.append(min(values, default=math.inf) if lower else max(values, default=-math.inf))
+        return sorted(found, reverse=not lower)
 
     # ------------------------------------------------------------------ trials
 
     def max_steps(self, row: Row, clock: StepClock) -> int:
-        steps = self.entries[row.workload].workload.max_steps
-        if self.rules.ruleset == BUDGET and row.kind != TARGET and clock.knows(row.workload, row.contestant):
-            # In the order in which they were entered first, which a later command does not change.
-            others = [self.reference.name, *(contestant.name for contestant in self.results.contestants())]
-            unit = next(name for name in others if clock.knows(row.workload, name))
-            return clock.steps_within(row.workload, row.contestant, clock.seconds(row.workload, unit, steps))
-        return self.rules.most_steps(steps, row.kind)
+        if self.rules.ruleset == BUDGET and clock.knows(row.workload, row.contestant):
+            seconds = self.rules.seconds or self._budget_seconds(row.workload, clock)
+            steps = clock.steps_within(row.workload, row.contestant, seconds)
+            return steps if row.kind == RACE else target_horizon(steps)
+        return self.rules.most_steps(self.entries[row.workload].workload.max_steps, row.kind)
+
+    def _budget_seconds(self, workload: str, clock: StepClock) -> float:
+        """What the reference takes for the workload's budget."""
+        # In the order in which they were entered first, which a later command does not change.
+        others = [self.reference.name, *(contestant.name for contestant in self.results.contestants())]
+        unit = next(name for name in others if clock.knows(workload, name))
+        return clock.seconds(workload, unit, self.entries[workload].workload.max_steps)
 
     def _run_trials(self, kind: str) -> None:
         stored = self.results.workloads()
@@ -197,6 +233,12 @@ class Race:
         clock = StepClock(self.rules, self.results.calibration(), every)
         stop = EarlyStop(rows, self.rules, clock)
         waiting = deque(row for row in rows if row.status is None)
+        if waiting and self._run is None:
+            self._run = self.results.start_run(machine.describe(), self.command)
+        # Equal time is the same number of steps in every study, whatever was measured since.
+        for row in rows if self.rules.ruleset == BUDGET else ():
+            if row.max_steps is not None:
+                self._lengths.setdefault((row.kind, row.workload, row.contestant), row.max_steps)
         self.progress.planned(len(rows) - len(waiting), len(rows))
         for row in waiting:
             if row.attempts == 0:  # then a checkpoint is another race's, whose results file is gone
@@ -234,7 +276,8 @@ class Race:
 
     def _submit(self, slot: int, row: Row, clock: StepClock) -> None:
         # What began with one length goes on with it, whatever was measured since: its schedule counts on it.
-        max_steps = row.max_steps or self.max_steps(row, clock)
+        known = row.max_steps or self._lengths.get((row.kind, row.workload, row.contestant))
+        max_steps = known or self.max_steps(row, clock)
         recorded = self.results.start(row.id, max_steps)
         task = {
             "trial": row.id,

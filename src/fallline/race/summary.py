@@ -12,6 +12,7 @@ from typing import Any
 
 from fallline.measure.store import StoreError
 from fallline.race.clock import StepClock
+from fallline.race.phase import phase
 from fallline.race.plan import BUDGET, STEPS_CLOCK, Rules
 from fallline.race.quality import Quality, qualities
 from fallline.race.results import Calibrated, Results, Row
@@ -52,6 +53,8 @@ class Summary:
     """By ending trials early, at most: they might have reached the target before their budget was used."""
     notes: tuple[str, ...]
     unfinished: int
+    phase: str | None
+    """What is done before the trials, in a few words; None once they run, or have ended."""
 
     @property
     def board(self) -> Leaderboard:
@@ -83,7 +86,8 @@ class Summary:
             return f"No trial could be trained to its end; {self.notes[0]}."
         if self.unfinished:
             left = "1 trial is" if self.unfinished == 1 else f"{self.unfinished} trials are"
-            return f"The race has not ended: {left} to run; the same command goes on."
+            now = f"{self.phase}; " if self.phase else ""
+            return f"The race has not ended: {now}{left} to run; the same command goes on."
         never = [row.contestant for row in self.board.rows if row.reached == 0]
         sentence = self.board.verdict
         if never and len(never) < len(self.board.rows):
@@ -114,6 +118,7 @@ class Summary:
                 "saved_hours": self.saved_hours,
                 "notes": list(self.notes),
                 "unfinished": self.unfinished,
+                "phase": self.phase,
                 "warning": self.warning,
                 "verdict": self.verdict,
                 "top_two": self._top_two(),
@@ -188,6 +193,7 @@ def summarize(results: Results) -> Summary:
         saved_hours=_saved(rows, calibration) / 3600,
         notes=tuple(notes),
         unfinished=sum(row.status is None for row in rows),
+        phase=phase(results),
     )
 
 

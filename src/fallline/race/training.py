@@ -7,6 +7,7 @@ a Ray cluster, and nothing goes on before what happened is safe.
 from __future__ import annotations
 
 import cmath
+import contextlib
 import dataclasses
 import json
 import math
@@ -18,6 +19,7 @@ from typing import Any
 
 import torch
 
+from fallline.measure.clock import Wait, nothing_to_wait_for, wait_for
 from fallline.race.building import Built, build
 from fallline.race.contestants import Contestant, plain
 from fallline.workloads import Workload
@@ -66,7 +68,7 @@ def train(workload: Workload, task: Assignment) -> Events:
     """Yields ``evaluation`` events, at last one ``end`` event; replies come from ``send``."""
     model = workload.new_model(task.seed)
     built = build(task.contestant, task.point, model, task.max_steps)
-    watch = Stopwatch()
+    watch = Stopwatch(wait_for_model(model))
     step = 0
     due = _evaluation_steps(workload, task)
     identity = _identity(workload, task)
@@ -154,26 +156,41 @@ def _end(status: str, step: int, watch: Stopwatch) -> dict[str, Any]:
     return {"event": "end", "status": status, "step": step, "training": watch.training, "evaluation": watch.evaluation}
 
 
-class Stopwatch:
-    """Seconds of training and of evaluation, apart; both only grow, also over interruptions."""
+def wait_for_model(model: torch.nn.Module) -> Wait:
+    """What ends when the device of the model's first parameter has done all its work; on a CPU, nothing to wait for.
 
-    def __init__(self) -> None:
+    Tested with a stand-in for the device; it has not been run on a GPU.
+    """
+    first = next(model.parameters(), None)
+    return nothing_to_wait_for if first is None else wait_for(str(first.device))
+
+
+class Stopwatch:
+    """Seconds of training and of evaluation, apart; both only grow, also over interruptions.
+
+    Every reading waits for the device, so that its work is counted where it was asked for.
+    """
+
+    def __init__(self, wait: Wait = nothing_to_wait_for) -> None:
         self.training = 0.0
         self.evaluation = 0.0
         self._since = 0.0
+        self._wait = wait
 
     def start(self) -> None:
-        self._since = time.perf_counter()
+        self._lap()
 
     def stop_training(self) -> None:
-        now = time.perf_counter()
-        self.training += now - self._since
-        self._since = now
+        self.training += self._lap()
 
     def stop_evaluation(self) -> None:
-        now = time.perf_counter()
-        self.evaluation += now - self._since
-        self._since = now
+        self.evaluation += self._lap()
+
+    def _lap(self) -> float:
+        """Seconds since the last reading."""
+        self._wait()
+        before, self._since = self._since, time.perf_counter()
+        return self._since - before
 
 
 # ------------------------------------------------------------------ checkpoints
@@ -222,9 +239,11 @@ class Saver:
         try:
             torch.save(content, partial)
             os.replace(partial, self._path)
-        except (OSError, RuntimeError):
-            # A full disk: the trial goes on, from the checkpoint before if it is interrupted.
-            partial.unlink(missing_ok=True)
+        except Exception:
+            # A full disk, or a state of somebody's optimizer that cannot be saved: the trial goes on, from the
+            # checkpoint before if it is interrupted, or anew.
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
         self._last = time.perf_counter()
         self._took = self._last - start
 

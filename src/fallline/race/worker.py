@@ -1,7 +1,7 @@
 """A process that runs trials, one after the other, on one pinned thread.
 
-``python -m fallline.race.worker SLOT`` reads requests and replies as lines of JSON on stdin and writes what happens to
-stdout; whatever a user's workload prints goes to stderr.
+It reads requests and replies as lines of JSON on stdin and writes what happens to stdout; whatever a user's workload
+prints goes to stderr.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import json
 import math
 import os
 import signal
+import socket
 import sys
 import time
 import traceback
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
+from fallline.measure.affinity import claimed
 from fallline.race.contestants import Contestant
 
 
@@ -28,25 +30,34 @@ def main() -> None:
     os.dup2(2, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     _die_with_parent()
-    pin(slot)
+    claim = pin(slot)
     for line in orders:
         try:
             for event in answer(json.loads(line), orders):
                 events.write(json.dumps(event) + "\n")
                 events.flush()
         except BrokenPipeError:
-            return  # nobody is listening any more
+            break  # nobody is listening any more
+    if claim is not None:
+        claim.close()
 
 
-def pin(slot: int) -> None:
-    """One thread, on one processor of its own as long as there are enough."""
+def pin(slot: int) -> socket.socket | None:
+    """One thread, on one processor of its own as long as there are enough, also beside another race.
+
+    The processor is this process's as long as it keeps what is returned.
+    """
     import torch
 
     torch.set_num_threads(1)
-    if hasattr(os, "sched_getaffinity"):
-        allowed = sorted(os.sched_getaffinity(0))
-        with contextlib.suppress(OSError):
-            os.sched_setaffinity(0, {allowed[slot % len(allowed)]})
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    allowed = sorted(os.sched_getaffinity(0))
+    own = slot % len(allowed)
+    processor, claim = claimed(allowed[own:] + allowed[:own])
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, {processor})
+    return claim
 
 
 def _die_with_parent() -> None:
@@ -121,7 +132,3 @@ def workload_of(request: Mapping[str, Any]) -> Any:
     if spec not in _WORKLOADS:
         _WORKLOADS[spec] = load(spec)
     return _WORKLOADS[spec].replace(**changes) if changes else _WORKLOADS[spec]
-
-
-if __name__ == "__main__":
-    main()

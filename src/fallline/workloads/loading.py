@@ -8,7 +8,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fallline.workloads.errors import WorkloadError, raised
@@ -78,19 +78,34 @@ def _is_file(spec: str) -> bool:
     return spec.endswith(".py") or ".py:" in spec or "/" in spec
 
 
+def file_of(spec: str) -> Path | None:
+    """The file of a user's workload, whether it exists or not; None for a built-in workload.
+
+    >>> file_of("folder/mine.py:small"), file_of("chars")
+    (PosixPath('folder/mine.py'), None)
+    """
+    return Path(_parts(spec)[0]).expanduser() if _is_file(spec) else None
+
+
+def _parts(spec: str) -> tuple[str, str]:
+    """File and function."""
+    if spec.endswith(".py"):
+        return spec, "workload"
+    path, separator, function = spec.rpartition(":")
+    if not separator:
+        raise WorkloadError(f"{spec}: a workload file ends in .py")
+    if not function.isidentifier():
+        raise WorkloadError(f"{spec}: after the colon comes the name of a function, got {function!r}")
+    return path, function
+
+
 def _from_file(spec: str) -> Workload:
-    path_text, separator, function = spec, "", "workload"
-    if not spec.endswith(".py"):
-        path_text, separator, function = spec.rpartition(":")
-        if not separator:
-            raise WorkloadError(f"{spec}: a workload file ends in .py")
-        if not function.isidentifier():
-            raise WorkloadError(f"{spec}: after the colon comes the name of a function, got {function!r}")
+    path_text, function = _parts(spec)
     path = Path(path_text).expanduser()
     if not path.is_file():
         raise WorkloadError(f"{path_text}: there is no such file")
     # Whatever the user's code prints: stdout is for results alone.
-    with contextlib.redirect_stdout(sys.stderr):
+    with contextlib.redirect_stdout(sys.stderr), _modules_beside(path):
         return _made(path, path_text, function)
 
 
@@ -125,18 +140,41 @@ def _check_that_it_needs_nothing(make: Callable[..., object], function: str, pat
         ) from None
 
 
+def imported(path: Path) -> object:
+    """Any file of a user's as a module, such as one with an optimizer class; what it prints stays out of stdout."""
+    with contextlib.redirect_stdout(sys.stderr), _modules_beside(path):
+        return _imported(path)
+
+
 def _imported(path: Path) -> object:
-    """The file as a module, under a name of its own, with its folder importable as when it is run."""
+    """The file as a module, under a name of its own."""
     name = f"fallline_workload_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.append(folder)
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise raised(f"{path}", error) from error
     return module
+
+
+@contextlib.contextmanager
+def _modules_beside(path: Path) -> Iterator[None]:
+    """While a file and its function run, modules are looked for in its folder first, as when it is run as a script.
+
+    Modules once imported stay.  Afterwards the folder comes last: what the functions of the file import later is still
+    found there, but what fallline, torch or Ray import later in the same process is not a file of the user's that
+    happens to have its name.
+    """
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        # The user's code may have changed the list, even this entry.
+        with contextlib.suppress(ValueError):
+            sys.path.remove(folder)
+        if folder not in sys.path:
+            sys.path.append(folder)

@@ -39,8 +39,8 @@ def data_family(data_name: str) -> str:
 
 
 def with_target(workload: Workload) -> Workload:
-    """The workload with its recorded target and seconds; without, if they were set for another budget."""
+    """The workload with its recorded target; without, if that was set for another budget."""
     known = record(workload.name, data_family(workload.data_name))
     if known is None or known["max_steps"] != workload.max_steps:
         return workload
-    return workload.replace(target=known.get("target"), max_seconds=known.get("max_seconds"))
+    return workload.replace(target=known.get("target"))

@@ -69,8 +69,6 @@ class Workload:
     """The value to reach; None: whoever races says, for instance what a baseline reaches."""
     eval_every: int | None = None
     """Steps between evaluations; None: thirty evaluations in the budget."""
-    max_seconds: float | None = None
-    """The budget in seconds of training on one thread, where it is known."""
     data_name: str = "data of your own"
     """Which data is really used, for every result."""
     about: About = About()
@@ -98,8 +96,6 @@ class Workload:
                 raise ValueError(f"target must be a finite number or None, got {self.target!r}")
             # Also where it was numpy's or a tensor, which a results file cannot hold.
             object.__setattr__(self, "target", target)
-        if self.max_seconds is not None and not self.max_seconds > 0:
-            raise ValueError(f"max_seconds must be > 0 or None, got {self.max_seconds!r}")
 
     # ------------------------------------------------------------------ a run
 
