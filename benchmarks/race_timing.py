@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -79,19 +80,13 @@ def _share_beside_training(engine: LocalEngine, steps: int, seed: int, making: f
 def parallel(rounds: int = 6, seconds: float = 2.0) -> dict[str, Any]:
     """Calibrated step times in races of one and of two jobs, in turns, and beside a busy neighbour.
 
-    All jobs have run trials before, so that their processes are there with model and data.  The clock is measured
-    while no trial runs, so that they must not move it; the neighbour shows what running ones would do.
+    The clock is measured while no trial runs, so that they must not move it; the neighbour shows what running ones
+    would do.
     """
-    engines = {jobs: LocalEngine(jobs) for jobs in (1, 2)}
-    try:
-        for jobs, engine in engines.items():
-            _run_trials(engine, jobs)
-        windows = [{jobs: _steps(engine, seconds) for jobs, engine in engines.items()} for _ in range(rounds)]
-        with _neighbour():
-            busy = _steps(engines[1], seconds)
-    finally:
-        for engine in engines.values():
-            engine.close()
+    order = random.Random(0)
+    windows = [{jobs: _window(jobs, seconds) for jobs in order.sample((1, 2), 2)} for _ in range(rounds)]
+    with _neighbour():
+        busy = _window(1, seconds)
     rows = {}
     for name in busy:
         one, two = ([window[jobs][name] for window in windows] for jobs in (1, 2))
@@ -107,6 +102,19 @@ def parallel(rounds: int = 6, seconds: float = 2.0) -> dict[str, Any]:
             "ok": abs(ratio - 1) <= band,
         }
     return {"contestants": rows, "ok": all(row["ok"] for row in rows.values())}
+
+
+def _window(jobs: int, seconds: float) -> dict[str, float]:
+    """Step times in a race whose jobs have run trials before, so that their processes are there with model and data.
+
+    One race at a time: of two, the second would take another processor.
+    """
+    engine = LocalEngine(jobs)
+    try:
+        _run_trials(engine, jobs)
+        return _steps(engine, seconds)
+    finally:
+        engine.close()
 
 
 def _run_trials(engine: LocalEngine, count: int) -> None:
