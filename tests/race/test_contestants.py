@@ -345,3 +345,20 @@ def test_bad_files_are_refused_in_one_line(tmp_path: Path, text: str, said: str)
     with pytest.raises(BadContestant, match=said) as error:
         from_toml(path)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"settings": {"lr": -1.0}}, "lr must be >= 0, got -1"),
+        ({"settings": {"one_minus_beta1": 2.0}}, r"betas\[0\] must be in \[0, 1\), got -1"),
+        ({"settings": {"warmup_factor": 2.0}}, "warmup_factor must be a share of the training, 0 to 1, got 2"),
+        ({"space": {"warmup_factor": {"min": 0.5, "max": 3.0, "scaling": "log"}}}, "warmup_factor must be .* got 3"),
+        ({"space": {"lr": {"min": -3.0, "max": 1.0, "scaling": "linear"}}}, "lr must be >= 0, got -3"),
+        ({"points": [{"lr": 0.1}, {"lr": -2.0}]}, "lr must be >= 0, got -2"),
+        ({"settings": {"betas": [0.9, 0.99], "one_minus_beta2": 0.1}}, "betas and a single one of them are both given"),
+    ],
+)
+def test_what_no_trial_could_run_with_is_refused_before_the_race(table: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadContestant, match=f"mine: {said}"):
+        check(Contestant("mine", "adamw", **table))

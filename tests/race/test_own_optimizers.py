@@ -11,8 +11,11 @@ import torch
 
 import fallline
 from fallline.cli.race_request import read_contestants
+from fallline.race import continuing
 from fallline.race.building import build
 from fallline.race.contestants import BadContestant, Contestant, check, from_toml, named
+from fallline.race.plan import Entry, Rules, trials
+from fallline.race.results import Results
 from fallline.race.training import GO_ON, Assignment, train
 from fallline.workloads import Workload, load
 from tests.cli import command
@@ -342,3 +345,83 @@ def test_what_a_file_prints_stays_out_of_stdout(plain: Path, capfd: pytest.Captu
     named(f"{plain}:HeavyBall")
     printed = capfd.readouterr()
     assert printed.out == "" and printed.err == "read\n"
+
+
+COUNTS = """
+import threading
+
+import torch
+
+
+class Counts(torch.optim.Optimizer):
+    def __init__(self, params, lr=0.05):
+        super().__init__(params, {"lr": lr})
+        self.count, self.seen, self.all = 0, [0.0], [p for group in self.param_groups for p in group["params"]]
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        self.count += 1
+        self.seen.append(float(self.count))
+        for p in self.all:
+            if p.grad is not None:
+                p.sub_(self.param_groups[0]["lr"] * p.grad / self.seen[-1] ** 0.5)
+
+
+class Locked(Counts):
+    def step(self, closure=None):
+        super().step(closure)
+        self.state[self.all[0]]["lock"] = threading.Lock()
+"""
+
+
+@pytest.fixture
+def workload(tmp_path: Path) -> Workload:
+    return load(str(write_workload(tmp_path, target=1e-9)))
+
+
+@pytest.fixture
+def counts(tmp_path: Path) -> Path:
+    path = tmp_path / "counts.py"
+    path.write_text(COUNTS)
+    return path
+
+
+def test_what_a_class_keeps_in_attributes_is_in_its_checkpoint(
+    workload: Workload, counts: Path, tmp_path: Path
+) -> None:
+    contestant = named(f"{counts}:Counts")
+
+    def values(checkpoint: str | None, recorded: int, most: int) -> dict[int, float]:
+        run = train(workload, Assignment(1, contestant, {}, 5, 60, True, checkpoint, recorded, 0.0))
+        found = [next(run), *(run.send(GO_ON) for _ in range(most - 1))]
+        return {event["step"]: event["value"] for event in found}
+
+    file = str(tmp_path / "1.pt")
+    whole, first, rest = values(None, 0, 6), values(file, 0, 3), values(file, 30, 3)
+    assert min(rest) == 40, "it did not begin anew"
+    assert {**first, **rest} == whole
+
+
+def test_a_state_that_cannot_be_saved_is_told_and_the_trial_goes_on(
+    workload: Workload, counts: Path, tmp_path: Path
+) -> None:
+    contestant = named(f"{counts}:Locked")
+    events = list(train(workload, Assignment(1, contestant, {}, 5, 60, True, str(tmp_path / "1.pt"), 0, 0.0)))
+    assert [event["event"] for event in events] == ["evaluation"] * 6 + ["end"]
+    assert all("lock" in event["unsaved"] for event in events[:-1])
+    assert list(tmp_path.glob("1.pt*")) == []
+
+
+def test_an_optimizer_file_that_was_edited_since_is_told(counts: Path, tmp_path: Path) -> None:
+    workload = write_workload(tmp_path)
+    entry, contestants = Entry(str(workload), load(str(workload))), [named(f"{counts}:Counts")]
+    with Results(tmp_path / "r.sqlite") as results:
+        results.begin([entry], contestants, Rules())
+        results.add_trials(trials([entry], contestants, Rules()))
+        results.start(results.rows()[0].id, 120)
+        files = continuing.optimizer_files(contestants)
+        assert continuing.changed_files(results, files) == []
+        counts.write_text(COUNTS.replace("0.5", "0.25"))
+        results.begin([entry], contestants, Rules())
+        (line,) = continuing.changed_files(results, files)
+        assert line.startswith(f"{counts} has changed since this race began")

@@ -103,12 +103,12 @@ def test_a_file_that_was_edited_since_is_told(begun: Path, tmp_path: Path) -> No
     with Results(begun) as results:
         same = entry(tmp_path)
         results.begin([same], [named("adamw")], RULES)
-        assert continuing.changed_files(results, [same]) == []
+        assert continuing.changed_files(results, continuing.workload_files([same])) == []
         edited = entry(tmp_path, in_loss="    batch = batch\n")
         results.begin([edited], [named("adamw")], RULES)
-        (line,) = continuing.changed_files(results, [edited])
+        (line,) = continuing.changed_files(results, continuing.workload_files([edited]))
         assert line.startswith(f"{tmp_path / 'tiny.py'} has changed since this race began") and "--results" in line
-        assert continuing.changed_files(results, [Entry("rosenbrock", load("rosenbrock"))]) == []
+        assert continuing.workload_files([Entry("rosenbrock", load("rosenbrock"))]) == {}
 
 
 def test_remarks_do_not_replace_each_other(begun: Path) -> None:
@@ -251,7 +251,7 @@ def test_a_file_of_the_first_format_goes_on_and_keeps_its_rows(of_the_first_form
         results.begin([entry(tmp_path)], [named("adamw")], RULES)
         assert results.rows() == rows and results.calibration() == costs
         results.end_run(results.start_run({"cpu": "any"}, ["race"]))
-        with pytest.raises(StoreError, match=r"seconds = None, not 60"):
+        with pytest.raises(StoreError, match=r"holds a race with no seconds, not 60"):
             results.begin([entry(tmp_path)], [named("adamw")], replace(RULES, seconds=60.0))
     with Results(of_the_first_format, writable=False) as results:
         (run,) = results.store.rows("select * from run")

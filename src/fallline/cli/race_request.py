@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,8 @@ def read_entries(names: list[str], target: float | None, max_steps: int | None, 
             having = ", ".join(HELD_OUT.values())
             raise BadInput(f"--held-out: {', '.join(names)} has no held-out variant; leave it away, or race {having}")
         wanted += [variant for variant in variants if variant not in wanted]
+    if target is not None and not math.isfinite(target):
+        raise BadInput(f"--target must be a finite number, got {target:g}")
     if target is not None and len(wanted) > 1:
         raise BadInput("--target: is for one workload; race them one by one")
     changes: dict[str, Any] = {} if target is None else {"target": target}

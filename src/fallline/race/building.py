@@ -13,6 +13,7 @@ from torch import nn
 from fallline import schedules
 from fallline.averaging import LawaEma, LawaQueue, WeightEma
 from fallline.averaging.wrapper import Averaging
+from fallline.optim.optimizer import RuleOptimizer
 from fallline.race.contestants import SCHEDULES, Contestant
 from fallline.race.makers import Maker, maker_of
 
@@ -33,10 +34,10 @@ _AVERAGES: Mapping[str, Callable[..., Averaging]] = {
     "weight_ema": WeightEma,
 }
 _BETAS = ("beta1", "beta2", "beta3")
+SINGLE_BETAS = frozenset({*_BETAS, *(f"one_minus_{name}" for name in _BETAS)})
 NUMBERS = (
     *(name for name in (*SCHEDULE_SETTINGS, *AVERAGE_SETTINGS) if name != "first_step"),
-    *_BETAS,
-    *(f"one_minus_{name}" for name in _BETAS),
+    *SINGLE_BETAS,
 )
 """Settings that no registered optimizer has a default of, and that are numbers."""
 
@@ -111,6 +112,28 @@ class Built:
         if self.has_modes:
             self.optimizer.train()  # type: ignore[attr-defined]
 
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What a class in plain torch keeps beside its state and groups, such as a count of steps.
+
+        Numbers, texts, tensors and lists of these; never parameters, which are the model's.
+        """
+        inner = self._inner
+        if isinstance(inner, RuleOptimizer):
+            return {}
+        kept = {name: value for name, value in vars(inner).items() if name not in ("state", "param_groups", "defaults")}
+        return {name: value for name, value in kept.items() if _is_plain(value)}
+
+    def restore(self, state: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
+        """To where a checkpoint was saved."""
+        self.optimizer.load_state_dict(dict(state))
+        vars(self._inner).update(attributes)
+
+    @property
+    def _inner(self) -> torch.optim.Optimizer:
+        inner: torch.optim.Optimizer = self.optimizer
+        return inner.optimizer if isinstance(inner, Averaging) else inner
+
     def state_bytes(self) -> int:
         """Memory of the optimizer's states, the average's too."""
         seen: dict[int, int] = {}
@@ -129,6 +152,17 @@ class Built:
         state = self.optimizer.state_dict()
         visit({key: value for key, value in state.items() if key != "param_groups"})
         return sum(seen.values())
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a checkpoint can hold it that is read without unpickling anything else."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    if type(value) is dict:
+        return all(isinstance(key, str | int) and _is_plain(item) for key, item in value.items())
+    if isinstance(value, torch.Tensor):
+        return not isinstance(value, nn.Parameter)
+    return value is None or type(value) in (bool, int, float, str)
 
 
 def build(contestant: Contestant, point: Mapping[str, Any], model: nn.Module, total_steps: int) -> Built:

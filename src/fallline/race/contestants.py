@@ -33,6 +33,10 @@ _KINDS = {
 """What a field of a TOML table is, for messages too."""
 
 
+CHECKED_STEPS = 1000
+"""A length of training at which schedules are looked at before the race."""
+
+
 class BadContestant(ValueError):
     """A contestant that cannot race; one line: who, why, and what would do.  A user's own traceback may follow."""
 
@@ -255,7 +259,7 @@ def check(contestant: Contestant, where: str | None = None) -> None:
         raise BadContestant(f"{place}: averaging must be one of {', '.join(AVERAGES)}, got {contestant.averaging!r}")
     if contestant.optimizer in NOT_RACED:
         raise BadContestant(f"{place}: {contestant.optimizer} cannot race: {NOT_RACED[contestant.optimizer]}")
-    from fallline.race.makers import maker_of
+    from fallline.race.makers import is_file, maker_of
     from fallline.workloads import WorkloadError
 
     try:
@@ -264,10 +268,12 @@ def check(contestant: Contestant, where: str | None = None) -> None:
         raise BadContestant(f"{place}: {error}") from None
     _check_names(contestant, maker, place)
     _check_values(contestant, maker, place)
+    if not is_file(contestant.optimizer):  # somebody's class may need a model of its own kind
+        _check_that_it_can_be_made(contestant, place)
 
 
 def _check_names(contestant: Contestant, maker: Maker, place: str) -> None:
-    from fallline.race.building import idle_settings, unknown_settings
+    from fallline.race.building import SINGLE_BETAS, idle_settings, unknown_settings
 
     # What comes together in a trial.
     together = [{*contestant.settings, *contestant.space, *point} for point in contestant.points or ({},)]
@@ -280,10 +286,14 @@ def _check_names(contestant: Contestant, maker: Maker, place: str) -> None:
         raise BadContestant(f"{place}: {name} does nothing {why}")
     if any({"warmup_steps", "warmup_factor"} <= given for given in together):
         raise BadContestant(f"{place}: warmup_steps and warmup_factor are both given; leave one of them away")
+    if any("betas" in given and (SINGLE_BETAS - maker.settings) & given for given in together):
+        raise BadContestant(f"{place}: betas and a single one of them are both given; leave one of them away")
     # Steps are measured with one setting, without the space.
     fixed = set(contestant.settings).union(set.intersection(*map(set, contestant.points or ({},))))
-    for name in sorted(maker.required - fixed):
-        raise BadContestant(f"{place}: {maker.title} has no default of {name}; give it one, or {name} in settings")
+    if missing := ", ".join(sorted(maker.required - fixed)):
+        raise BadContestant(
+            f"{place}: {maker.title} has no default of {missing}; give it one, or {missing} in settings"
+        )
 
 
 def _check_values(contestant: Contestant, maker: Maker, place: str) -> None:
@@ -296,6 +306,35 @@ def _check_values(contestant: Contestant, maker: Maker, place: str) -> None:
         number = isinstance(maker.defaults.get(name), int | float) or (name in NUMBERS and name not in maker.settings)
         if (number and isinstance(value, str)) or (isinstance(value, float) and math.isnan(value)):
             raise BadContestant(f"{place}: {name} must be a number, got {value!r}")
+
+
+def _check_that_it_can_be_made(contestant: Contestant, place: str) -> None:
+    """At every point of its list, or at both ends of its space, for a model of two weights."""
+    import torch
+
+    from fallline.race.building import build
+
+    for point in _extremes(contestant):
+        warmup = point.get("warmup_factor", 0.0)
+        if not 0.0 <= warmup <= 1.0:
+            raise BadContestant(f"{place}: warmup_factor must be a share of the training, 0 to 1, got {warmup:g}")
+        try:
+            build(contestant, point, torch.nn.Linear(1, 1), CHECKED_STEPS).set_rates(0)
+        except (ValueError, TypeError) as error:
+            raise BadContestant(f"{place}: {error}") from None
+
+
+def _extremes(contestant: Contestant) -> list[dict[str, Any]]:
+    if contestant.points:
+        return [{**contestant.settings, **point} for point in contestant.points]
+    ends = [
+        {
+            name: dimension.get("feasible_points", (dimension.get("min"), dimension.get("max")))[end]
+            for name, dimension in contestant.space.items()
+        }
+        for end in (0, -1)
+    ]
+    return [dict(contestant.settings), *({**contestant.settings, **end} for end in ends if end)]
 
 
 def _storable(value: Any) -> bool:

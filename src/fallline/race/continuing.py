@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fallline.measure.store import StoreError
 from fallline.race.contestants import Contestant
+from fallline.race.makers import is_file
 from fallline.race.plan import Entry, Rules
 
 if TYPE_CHECKING:
@@ -24,27 +26,31 @@ def check(results: Results, entries: Sequence[Entry], contestants: Sequence[Cont
     _check_contestants(results, contestants)
 
 
-def digests(entries: Sequence[Entry]) -> dict[str, str]:
-    """Names of settings that hold what the users' files of workloads contain, and a digest of it."""
-    files = {entry.name: entry.file for entry in entries}
-    return {
-        f"file of {name}": hashlib.sha256(path.read_bytes()).hexdigest()
-        for name, path in files.items()
-        if path is not None and path.is_file()
-    }
+def workload_files(entries: Iterable[Entry]) -> dict[str, Path]:
+    """Users' files by the name of the setting that holds a digest of them."""
+    return {f"file of {entry.name}": entry.file for entry in entries if entry.file is not None}
 
 
-def changed_files(results: Results, entries: Sequence[Entry]) -> list[str]:
+def optimizer_files(contestants: Iterable[Contestant]) -> dict[str, Path]:
+    """The same of optimizers."""
+    own = [contestant for contestant in contestants if is_file(contestant.optimizer)]
+    return {f"optimizer file of {c.name}": Path(c.optimizer.rpartition(":")[0]) for c in own}
+
+
+def digests(files: Mapping[str, Path]) -> dict[str, str]:
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items() if path.is_file()}
+
+
+def changed_files(results: Results, files: Mapping[str, Path]) -> list[str]:
     """A line for every file that is not what it was when its trials began.
 
     Told, not refused: a mistake that was mended may concern no trial that has ended.
     """
     stored = results.settings()
-    changed = {name for name, digest in digests(entries).items() if stored.get(name, digest) != digest}
+    changed = [files[name] for name, digest in digests(files).items() if stored.get(name, digest) != digest]
     return [
-        f"{entry.file} has changed since this race began: if that changes what is trained, {REMEDY}"
-        for entry in entries
-        if f"file of {entry.name}" in changed
+        f"{path} has changed since this race began: if that changes what is trained, {REMEDY}"
+        for path in dict.fromkeys(changed)
     ]
 
 
@@ -61,9 +67,10 @@ def _check_rules(results: Results, rules: Rules) -> None:
     stored = results.settings()
     for name, value in rules.fixed().items():
         if stored.get(name) != value:
+            had = f"no {name}" if stored.get(name) is None else f"{name} = {stored[name]!r}"
+            now = "none" if value is None else repr(value)
             raise StoreError(
-                f"{results.path}: holds a race with {name} = {stored.get(name)!r}, not {value!r}; "
-                f"give the same command to go on, or {REMEDY}"
+                f"{results.path}: holds a race with {had}, not {now}; give the same command to go on, or {REMEDY}"
             )
     if rules.studies < stored.get("studies", 0):
         raise StoreError(
@@ -100,6 +107,11 @@ def _check_contestants(results: Results, contestants: Sequence[Contestant]) -> N
     for contestant in contestants:
         old = known.pop(contestant.name, None)
         if old is not None and old.definition() != json.loads(json.dumps(contestant.definition())):
-            raise StoreError(f"{results.path}: {contestant.name} was defined otherwise; {REMEDY}")
+            now = json.loads(json.dumps(contestant.definition()))
+            differing = next(key for key, value in old.definition().items() if now[key] != value)
+            raise StoreError(
+                f"{results.path}: {contestant.name} was defined otherwise ({differing} was "
+                f"{old.definition()[differing]!r}); {REMEDY}"
+            )
     if known:
         raise StoreError(f"{results.path}: holds {', '.join(known)} too; add them with --optimizer, or {REMEDY}")

@@ -151,8 +151,11 @@ class Results:
                 database.execute("insert or replace into setting values (?, ?)", (name, json.dumps(value)))
             database.execute("insert or replace into setting values ('studies', ?)", (json.dumps(rules.studies),))
             new = [entry for entry in entries if entry.name not in begun]
-            for name, digest in continuing.digests(new).items():
+            for name, digest in continuing.digests(continuing.workload_files(new)).items():
                 database.execute("insert or replace into setting values (?, ?)", (name, json.dumps(digest)))
+            for name, digest in continuing.digests(continuing.optimizer_files(contestants)).items():
+                kept = "ignore" if begun else "replace"  # who has not begun may still be mended
+                database.execute(f"insert or {kept} into setting values (?, ?)", (name, json.dumps(digest)))
             for entry in new:
                 self._write_workload(database, entry)
             for contestant in contestants:

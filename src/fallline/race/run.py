@@ -74,6 +74,8 @@ class Race:
         """The workloads with the targets that are raced to."""
         self._run: int | None = None
         """Its row in the results file, once it has trials to run."""
+        self._unsaved: set[int] = set()
+        """Trials of which it was told that a checkpoint could not be saved."""
         self._lengths: dict[tuple[str, str, str], int] = {}
         """(kind, workload, contestant) → the steps of its trials, where time is equal and one has begun."""
 
@@ -87,7 +89,11 @@ class Race:
         self.results.begin(self.entries.values(), self.contestants.values(), self.rules)
         # Before anything is measured: whoever asks for the status meanwhile sees what is to run.
         self.results.add_trials(trials(list(self.entries.values()), list(self.contestants.values()), self.rules))
-        for line in continuing.changed_files(self.results, list(self.entries.values())):
+        files = {
+            **continuing.workload_files(self.entries.values()),
+            **continuing.optimizer_files(self.contestants.values()),
+        }
+        for line in continuing.changed_files(self.results, files):
             self.progress.notice(line)
         try:
             self.results.checkpoints.mkdir(exist_ok=True)
@@ -300,6 +306,12 @@ class Race:
         if not self.results.add_evaluation(row.id, event, reached):
             self.results.remark(
                 row.id, f"not deterministic: step {event['step']} gave another value when it was repeated"
+            )
+        if event.get("unsaved") and row.id not in self._unsaved:
+            self._unsaved.add(row.id)
+            self.progress.notice(
+                f"{_named(row)}: its checkpoint cannot be saved ({event['unsaved']}); if it is interrupted, it goes on "
+                "from the one before, or begins anew"
             )
         if reached:
             stop.reached(row, event["step"])

@@ -98,7 +98,10 @@ class Summary:
         """What is known of the first two, and how many studies each would separate them."""
         if len(self.board.rows) < 2:
             return None
-        pair = self.board.pair(*(row.contestant for row in self.board.rows[:2]))
+        first, second = (row.contestant for row in self.board.rows[:2])
+        pair = self.board.pair(first, second)
+        if pair.first != first:
+            pair = dataclasses.replace(pair, first=first, second=second, difference=-pair.difference)
         return {**dataclasses.asdict(pair), "separated": pair.separated, "studies": self.board.studies}
 
     def as_data(self) -> dict[str, Any]:

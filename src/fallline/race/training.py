@@ -75,7 +75,7 @@ def train(workload: Workload, task: Assignment) -> Events:
     saved = _load(task.checkpoint, identity)
     if saved is not None and saved["step"] <= next((s for s in due if s > task.recorded), task.max_steps):
         model.load_state_dict(saved["model"])
-        built.optimizer.load_state_dict(saved["optimizer"])
+        built.restore(saved["optimizer"], saved["attributes"])
         step, watch.training, watch.evaluation = saved["step"], saved["training"], saved["evaluation"]
         last = saved["last"]
         # Stopped between saving and writing the row: the row is given once more.
@@ -106,8 +106,8 @@ def train(workload: Workload, task: Assignment) -> Events:
             "evaluation": watch.evaluation,
         }
         ending = _ending(workload, task, event, model)
-        if ending is None:
-            saver.save(model, built, event)
+        if ending is None and (unsaved := saver.save(model, built, event)) is not None:
+            event["unsaved"] = unsaved
         if (yield event) == STOP and ending is None:
             ending = CENSORED
         if ending is not None:
@@ -220,32 +220,37 @@ class Saver:
         self._last = time.perf_counter()
         self._took = 0.0
 
-    def save(self, model: torch.nn.Module, built: Built, event: Mapping[str, Any]) -> None:
+    def save(self, model: torch.nn.Module, built: Built, event: Mapping[str, Any]) -> str | None:
+        """Why it could not, if it could not."""
         start = time.perf_counter()
         apart = max(SAVE_EVERY, SAVING_SHARE * self._took) if self._asked is None else self._asked
         if self._path is None or start - self._last < apart:
-            return
+            return None
         content = {
             "of": self._identity,
             "model": model.state_dict(),
             "optimizer": built.optimizer.state_dict(),
+            "attributes": built.attributes,
             "step": event["step"],
             "training": event["training"],
             "evaluation": event["evaluation"],
             "last": dict(event),
         }
+        reason = None
         # Whole or not at all: a file that is being written has another name.
         partial = self._path.with_name(f"{self._path.name}.{os.getpid()}")
         try:
             torch.save(content, partial)
             os.replace(partial, self._path)
-        except Exception:
+        except Exception as error:
             # A full disk, or a state of somebody's optimizer that cannot be saved: the trial goes on, from the
             # checkpoint before if it is interrupted, or anew.
+            reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             with contextlib.suppress(OSError):
                 partial.unlink(missing_ok=True)
         self._last = time.perf_counter()
         self._took = self._last - start
+        return reason
 
 
 def _load(path: str | None, identity: str) -> dict[str, Any] | None:

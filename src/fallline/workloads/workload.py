@@ -141,7 +141,7 @@ class Workload:
             return function(*arguments)
         except MemoryError:
             raise  # no mistake of the workload's; races have a name for it
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise raised(f"{self.name}: {call}", error) from error
 
     def _unusable(self, call: str, value: Any, remedy: str) -> WorkloadError:
