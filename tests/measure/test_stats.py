@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
-from fallline.measure.stats import Estimate, bootstrap_median, paired_ratio, spread
+from fallline.measure.stats import Estimate, bootstrap_median, medians_side_by_side, paired_ratio, spread
 
 
 def test_interval_covers_the_median_as_often_as_it_says() -> None:
@@ -56,3 +58,26 @@ def test_digits_follow_the_interval(estimate: Estimate, text: str) -> None:
 def test_spread_is_relative_and_robust() -> None:
     assert spread([10.0, 10.0, 10.0, 1000.0, 10.0]) == 0.0
     assert spread([9.0, 10.0, 11.0]) == pytest.approx(0.1)
+
+
+def test_equal_things_measured_side_by_side_are_equal_though_the_machine_slows_down() -> None:
+    """Plain medians of nine rounds may come from the fast or from the slow half, by one noisy round."""
+    generator = np.random.default_rng(3)
+    plain, paired = [], []
+    for _ in range(200):
+        speed = np.repeat([1.0, 1.3], (5, 4))
+        samples = {name: (speed * np.exp(generator.normal(0.0, 0.03, 9))).tolist() for name in "abc"}
+        found = medians_side_by_side(samples)
+        paired.append(abs(math.log(found["a"] / found["b"])))
+        plain.append(abs(math.log(np.median(samples["a"]) / np.median(samples["b"]))))
+    assert np.mean(paired) < 0.75 * np.mean(plain)
+    assert medians_side_by_side({"alone": [3.0, 1.0, 2.0]}) == pytest.approx({"alone": 2.0})
+
+
+def test_an_outlier_of_one_moves_none_of_those_beside_it() -> None:
+    generator = np.random.default_rng(4)
+    samples = {name: np.exp(generator.normal(0.0, 0.03, 9)).tolist() for name in "abcde"}
+    spoilt = {**samples, "e": [100.0, *samples["e"][1:]]}
+    before, after = medians_side_by_side(samples), medians_side_by_side(spoilt)
+    assert all(after[name] == pytest.approx(before[name], rel=0.01) for name in "abcd")
+    assert len(set(before.values())) == 5, "none of them is the middle of most rounds, and so equal to another"

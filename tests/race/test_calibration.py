@@ -50,7 +50,7 @@ def busy(workload: Workload, monkeypatch: pytest.MonkeyPatch) -> Workload:
 
 def test_a_calibrated_step_lasts_until_the_device_has_done_its_work(busy: Workload) -> None:
     found = calibrate(busy, [arm("adamw"), arm("schedule_free_adamw")], seconds=1.0)["found"]
-    assert [values["step_seconds"] for values in found.values()] == [2.5, 2.5]
+    assert [values["step_seconds"] for values in found.values()] == pytest.approx([2.5, 2.5])
     assert found["schedule_free_adamw"]["switch_seconds"] == 0.5, "it asks for no work here"
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from fallline.measure.clock import nothing_to_wait_for, seconds_of
 from fallline.measure.interleave import Rule, interleave
-from fallline.measure.stats import bootstrap_median
+from fallline.measure.stats import bootstrap_median, medians_side_by_side
 from fallline.race.building import Built, build
 from fallline.race.contestants import Contestant
 from fallline.race.training import wait_for_model
@@ -54,13 +54,15 @@ def calibrate(workload: Workload, arms: Sequence[Mapping[str, Any]], *, seconds:
     samples = interleave(steppers, _until_known(list(sizes), seconds), sample_seconds=SAMPLE_SECONDS, wait=wait)
     peak = _peak_bytes()
     found = {}
+    typical = medians_side_by_side({name: samples.seconds[name] for name in sizes})
     for name in sizes:
-        step = bootstrap_median(samples.seconds[name])
+        plain = bootstrap_median(samples.seconds[name])
         switch = samples.seconds.get(name + SWITCH)
         found[name] = {
-            "step_seconds": step.value,
-            "low": step.low,
-            "high": step.high,
+            "step_seconds": typical[name],
+            # As wide as for the plain median, whose error contains that of the machine's speed.
+            "low": typical[name] * plain.low / plain.value,
+            "high": typical[name] * plain.high / plain.value,
             "switch_seconds": float(np.median(switch)) if switch else 0.0,
             "state_bytes": sizes[name][0],
             "parameter_bytes": sizes[name][1],
