@@ -40,8 +40,7 @@ def compiled_passes(
     compiled = torch_source(program, tensor_scalars=True)
     plain = torch_source(program)
     active = [i for i, grad in enumerate(grads) if grad is not None or not program.uses_gradient]
-    # Truth values become 0 and 1: the generated code compares them.
-    rows = [torch.tensor([float(x) for x in row], dtype=torch.float64, device="cpu") for row in numbers.rows]
+    rows = [torch.tensor(row, dtype=torch.float64, device="cpu") for row in numbers.rows]
     known: list[dict[int, Any]] = [{} for _ in items]
     late: Late = {name: [0.0] * len(items) for name in program.late_writes}
     for k in range(len(compiled.passes)):

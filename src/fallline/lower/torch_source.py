@@ -97,6 +97,8 @@ class _Writer:
         """Values that a choice on the host may pass on as they are: their lists have two names."""
 
     def is_python(self, node: Node) -> bool:
+        if node.op == "truth":
+            return self.is_python(node.args[0])
         return node.space == Space.HOST and (node.op == "const" or not self.tensor_scalars)
 
     def name(self, node: Node) -> str:
@@ -108,8 +110,10 @@ class _Writer:
         """The operation on one tensor."""
         if node.op == "reduce":
             return _reduction(node, args[0])
-        if node.op in ("and", "or"):
-            args = [self.truth(a, text) for a, text in zip(node.args, args, strict=True)]
+        if node.op == "truth":
+            return f"{args[0]} != 0"
+        if node.op == "number":
+            return f"{args[0]}.to(torch.float64)" if node.space.is_scalar else f"{args[0]}.to(dtype)"
         if node.op in INFIX:
             return f"{args[0]} {INFIX[node.op]} {args[1]}"
         if node.op == "pow":
@@ -128,17 +132,12 @@ class _Writer:
             return f"torch.{node.op}({args[0]}, {args[1]})"
         return f"torch.{node.op}({args[0]})"
 
-    def truth(self, node: Node, text: str) -> str:
-        """A truth value as torch wants it; those of the host may have become 0-d numbers."""
-        return f"({text} != 0)" if node.space == Space.HOST and not self.is_python(node) else text
-
     def chooses_whole(self, node: Node) -> bool:
         """A choice that the host has made between two values of the result's own shape."""
         return self.is_python(node.args[0]) and all(a.space == node.space for a in node.args[1:])
 
     def where(self, node: Node, args: list[str]) -> str:
-        condition = self.truth(node.args[0], args[0])
-        branches = args[1:]
+        condition, *branches = args
         if self.chooses_whole(node):
             return f"{branches[0]} if {condition} else {branches[1]}"
         if self.is_python(node.args[0]):
@@ -163,10 +162,10 @@ class _Writer:
         if foreach is not None:
             self.lines.append(f"{target} = {foreach}")
             return
-        listed = [i for i, a in enumerate(node.args) if not self.is_python(a)]
-        if node.op == "where" and self.chooses_whole(node):
+        if self.is_python(node) or (node.op == "where" and self.chooses_whole(node)):
             self.lines.append(f"{target} = {self.single(node, args)}")
             return
+        listed = [i for i, a in enumerate(node.args) if not self.is_python(a)]
         inner = [f"a{i}" if i in listed else args[i] for i in range(len(args))]
         names = ", ".join(f"a{i}" for i in listed)
         sources = ", ".join(args[i] for i in listed)

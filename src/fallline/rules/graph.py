@@ -105,6 +105,8 @@ class Node:
         self.graph, self.op, self.args, self.attr = graph, op, args, attr
         self.space, self.level = space, level
         self.is_bool = op in BOOLEAN_OPS or isinstance(attr, bool) or (op == "host" and attr == "first")
+        """Whether it is a truth value.  Those that leave the loop that computes them are stored as 0 and 1: there the
+        graph has the cast ``number``, and ``truth`` where they are used."""
         self.index = len(graph.nodes)
 
     def __repr__(self) -> str:
@@ -207,7 +209,7 @@ class Node:
         raise RuleError("a traced value stands for one element and cannot be iterated or indexed")
 
 
-BOOLEAN_OPS = frozenset({"lt", "le", "eq", "and", "or", "not"})
+BOOLEAN_OPS = frozenset({"lt", "le", "eq", "and", "or", "not", "truth"})
 
 
 # IEEE behaviour where Python raises: the host must agree with what a kernel would compute.
@@ -275,6 +277,10 @@ HOST_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "or": lambda a, b: bool(a) or bool(b),
     "not": lambda a: not a,
 }
+
+
+# Casts, which the graph puts in where a truth value is stored between the loops that compute and use it.
+CASTS: dict[str, Callable[..., Any]] = {"number": float, "truth": bool}
 
 
 class Graph:
@@ -354,7 +360,16 @@ class Graph:
         space = Space.HOST
         for arg in args:
             space = join(space, arg.space)
+        if space != Space.HOST:
+            args = tuple(self._truth_in(space, arg) if arg.is_bool else arg for arg in args)
         return self._make(op, args, None, space, max(a.level for a in args))
+
+    def _truth_in(self, space: Space, value: Node) -> Node:
+        """A truth value as a loop over ``space`` uses it.  Only what is computed per element stays in its loop."""
+        if value.op == "const" or value.space == Space.FULL:
+            return value
+        stored = value.args[0] if value.op == "truth" else self._make("number", (value,), None, value.space, value.level)
+        return self._make("truth", (stored,), None, space, value.level)
 
     def _simplified(self, op: str, args: tuple[Node, ...]) -> Node | None:
         first, last = args[0], args[-1]

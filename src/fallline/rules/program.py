@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fallline.rules.annotations import State
-from fallline.rules.graph import HOST_FUNCTIONS, SMALL, Graph, Node, RuleError, Space
+from fallline.rules.graph import CASTS, HOST_FUNCTIONS, SMALL, Graph, Node, RuleError, Space
 
 if TYPE_CHECKING:
     from fallline.rules.rule import Rule, Trace
@@ -73,7 +73,7 @@ class Program:
     @functools.cached_property
     def host(self) -> Callable[..., tuple[tuple[float, ...], tuple[float, ...]]]:
         """``host(*values of host_inputs)`` → the row, and the values of ``host_writes``."""
-        scope: dict[str, Any] = {f"do_{op}": function for op, function in HOST_FUNCTIONS.items()}
+        scope: dict[str, Any] = {f"do_{op}": function for op, function in (HOST_FUNCTIONS | CASTS).items()}
         infix = {"add": "+", "sub": "-", "mul": "*", "lt": "<", "le": "<=", "eq": "=="}
         lines = []
         targets = (*self.row, *self.host_writes.values())

@@ -27,14 +27,10 @@ def expression(node: Node, args: Sequence[str]) -> str:
         return f"{args[0]} {INFIX[node.op]} {args[1]}"
     if node.op == "neg":
         return f"-{args[0]}"
+    if node.op == "truth":
+        return f"({args[0]} != 0)"
     name = {"not": "negate", "where": "select"}.get(node.op, node.op)
     return f"fl_math::{name}({', '.join(args)})"
-
-
-def converted(text: str, stored_bool: bool, wants_bool: bool) -> str:
-    if wants_bool and not stored_bool:
-        return f"({text} != 0)"
-    return f"fl_math::number({text})" if stored_bool and not wants_bool else text
 
 
 def indent(lines: Sequence[str]) -> list[str]:

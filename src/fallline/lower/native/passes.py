@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fallline.lower.native.expressions import converted, expression, indent, literal
+from fallline.lower.native.expressions import expression, indent, literal
 from fallline.lower.native.slots import Slots
 from fallline.rules.graph import Node, Space
 from fallline.rules.program import Program
@@ -82,26 +82,22 @@ class Pass:
                 factor = " * grad_factor"
             self.body.append(f"const auto {self.names[node.index]} = {self.load(node.attr)}{factor};")
             return
-        wants_bool = node.op in ("and", "or", "not")
-        args = []
-        for position, arg in enumerate(node.args):
-            condition = wants_bool or (node.op == "where" and position == 0)
-            args.append(self.value(arg, condition))
         # Not a type but `auto`: the same text computes on a float and on a vector of them.
-        self.body.append(f"const auto {self.names[node.index]} = {expression(node, args)};")
+        computed = expression(node, [self.value(arg) for arg in node.args])
+        self.body.append(f"const auto {self.names[node.index]} = {computed};")
 
-    def value(self, node: Node, wants_bool: bool = False) -> str:
+    def value(self, node: Node) -> str:
         if node.op == "const":
-            return converted(literal(node.attr, "float"), isinstance(node.attr, bool), wants_bool)
+            return literal(node.attr, "float")
         if node.space == Space.FULL:
-            return converted(self.names[node.index], node.is_bool, wants_bool)
+            return self.names[node.index]
         if node.space == Space.COL:
             column = self.slots.column[node.index]
             self.head[f"const float* __restrict v{column} = seg->col[{column}];"] = None
-            return converted(self.element(f"v{column}"), False, wants_bool)
+            return self.element(f"v{column}")
         at = self.slots.in_segment(node)
         self.head[f"const float s{at} = s[{at}];"] = None
-        return converted(f"s{at}", False, wants_bool)
+        return f"s{at}"
 
 
 _KINDS = {"sum": "fl_vec::Sum", "max": "fl_vec::Max"}

@@ -13,7 +13,7 @@ class Slots:
     computes it: what is needed in there alone is one number at a time."""
 
     def __init__(self, program: Program):
-        self.loops = [stage_loops(nodes) for nodes in program.stages]
+        self.loops = [stage_loops(node for node in nodes if not node.is_bool) for nodes in program.stages]
         """Per stage, the nodes that are computed together: arrays of one shape in one loop, others alone."""
         finals = (*program.small_writes.values(), *program.writes.values(), *program.late_writes.values())
         everyone = reachable(finals)
@@ -24,9 +24,10 @@ class Slots:
         }
         kept = {node.index for node in finals}
         for node in everyone:
-            own = loop_of.get(node.index)
-            kept.update(a.index for a in node.args if node.op == "reduce" or loop_of.get(a.index, ()) != own)
-        small = {n.index: n for nodes in (*program.stages, *program.reductions) for n in nodes}
+            if not _is_inlined(node):
+                own = loop_of.get(node.index)
+                kept.update(a.index for a in stored_args(node) if node.op == "reduce" or loop_of.get(a.index, ()) != own)
+        small = {n.index: n for nodes in (*program.stages, *program.reductions) for n in nodes if not n.is_bool}
         ordered = [*self.states, *(small[i] for i in sorted(small))]
         self.row = {n.index: i for i, n in enumerate(program.row)}
         self.scalars = [n for n in ordered if n.space.is_scalar]
@@ -55,6 +56,16 @@ class Slots:
         return None
 
 
+def _is_inlined(node: Node) -> bool:
+    """Truth values of a stage are part of the expressions that use them."""
+    return node.is_bool and node.space != Space.FULL
+
+
+def stored_args(node: Node) -> list[Node]:
+    """The values that an operation reads, through the truth values in its expression."""
+    return [found for arg in node.args for found in (stored_args(arg) if _is_inlined(arg) else [arg])]
+
+
 def stage_loops(nodes: Iterable[Node]) -> list[Sequence[Node]]:
     """A stage's nodes in an order in which each finds its arguments, those of one shape together."""
     pending = {node.index: node for node in nodes}
@@ -64,7 +75,7 @@ def stage_loops(nodes: Iterable[Node]) -> list[Sequence[Node]]:
         loop = {first.index: first}
         if _is_array(first):
             for node in pending.values():
-                ready = all(arg.index in loop or arg.index not in pending for arg in node.args)
+                ready = all(arg.index in loop or arg.index not in pending for arg in stored_args(node))
                 if ready and node.space == first.space and _is_array(node):
                     loop[node.index] = node
         loops.append(tuple(loop.values()))

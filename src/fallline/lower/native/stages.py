@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fallline.lower.native.expressions import converted, expression, indent, literal
+from fallline.lower.native.expressions import expression, indent, literal
 from fallline.lower.native.slots import Slots
 from fallline.rules.graph import Node, Space
 from fallline.rules.program import Program
@@ -37,7 +37,7 @@ class Stage:
             for name, node in self.program.small_writes.items():
                 target = self.program.small_operands.index(name)
                 space = self.program.states[name].space
-                lines += _over(space, [f"q->state[{target}][@] = (float)({self.value(node, False)});"])
+                lines += _over(space, [f"q->state[{target}][@] = (float)({self.value(node)});"])
         if not lines:
             return ""
         return "\n".join([f"static void @NAME@_stage{self.k}(const fl_small* q) {{", *indent(lines), "}\n"])
@@ -61,8 +61,7 @@ class Stage:
         return _over(first.space, body)
 
     def expression(self, node: Node) -> str:
-        wants = [node.op in ("and", "or", "not") or (node.op == "where" and i == 0) for i in range(len(node.args))]
-        return expression(node, [self.value(a, w) for a, w in zip(node.args, wants, strict=True)])
+        return expression(node, [self.value(arg) for arg in node.args])
 
     def reduce(self, node: Node) -> list[str]:
         (source,), (kind, _) = node.args, node.attr
@@ -82,19 +81,19 @@ class Stage:
             "}",
         ]
 
-    def value(self, node: Node, wants_bool: bool) -> str:
+    def value(self, node: Node) -> str:
         """``[@]`` stands for the index of the loop around it."""
         if node.op == "const":
-            return converted(literal(node.attr, "double"), isinstance(node.attr, bool), wants_bool)
+            return literal(node.attr, "double")
+        if node.is_bool:  # never stored, but as a number
+            return f"({self.expression(node)})"
         if node.index in self.here:
-            text = self.here[node.index]
-        elif node.space == Space.HOST:
-            text = f"q->row[{self.slots.row[node.index]}]"
-        elif node.space.is_scalar:
-            text = f"q->scalar[{self.slots.scalar[node.index]}]"
-        else:
-            text = f"(double){self.vector(node)}[{'b' if node.space == Space.BATCH else '@'}]"
-        return converted(text, False, wants_bool)
+            return self.here[node.index]
+        if node.space == Space.HOST:
+            return f"q->row[{self.slots.row[node.index]}]"
+        if node.space.is_scalar:
+            return f"q->scalar[{self.slots.scalar[node.index]}]"
+        return f"(double){self.vector(node)}[{'b' if node.space == Space.BATCH else '@'}]"
 
 
 def _over(space: Space, body: Sequence[str]) -> list[str]:
