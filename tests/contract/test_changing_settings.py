@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import fallline
-from fallline.optim.scalars import GroupClasses
+from fallline.optim.hyperparameters import Hyperparameters
 from fallline.optimizers import descriptions
 
 from .trajectories import LOWERINGS, assert_near, parameters, run, values
@@ -22,7 +22,7 @@ def test_changed_values_are_those_of_a_new_optimizer(description):
     make = getattr(fallline, description.class_name)
     given = {"bs": 1} if "bs" in description.defaults else {}
     group = make([param], **given).param_groups[0]
-    classes = GroupClasses(description)
+    classes = Hyperparameters(description)
     before = dict(classes.values(group)[1])
     tried = 0
     for name, value in NUMBERS.items():
@@ -32,7 +32,7 @@ def test_changed_values_are_those_of_a_new_optimizer(description):
             value = (*value, 0.5)[: len(group[name])]
         group[name] = value
         found = classes.values(group)[1]
-        assert found == GroupClasses(description).values(group)[1] != before
+        assert found == Hyperparameters(description).values(group)[1] != before
         before, tried = dict(found), tried + 1
     assert tried or "lr" not in description.defaults
 

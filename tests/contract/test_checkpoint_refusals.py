@@ -68,7 +68,7 @@ CASES = {
         lambda: with_option(torch_checkpoint("SGD"), "their_own", 1),
         ["group 0", "'betas'", "another optimizer than AdamW", "class that wrote it"],
     ),
-    "newer version": (lambda: with_header(version=99, rule="adamw"), ["99", "1", "fallline"]),
+    "newer version": (lambda: with_header(version=99, rule="adamw"), ["99", "2", "fallline"]),
     "header that is none": (lambda: {**good(), "fallline": 7}, ["fallline", "7"]),
     "header with a number for names": (lambda: with_header(version=1, rule="adamw", own=7), ["'own': 7", "fallline"]),
     "no groups": (lambda: {"state": {}}, ["param_groups"]),

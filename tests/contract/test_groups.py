@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import fallline
-from fallline.lower.native.launch import Launch
+from fallline.lower.native.executor import NativeExecutor
 
 from .trajectories import assert_near, assert_same, copies, parameters, run, set_gradients, values
 
@@ -171,13 +171,13 @@ def test_mixing_named_and_unnamed_groups_is_refused_and_leaves_groups_alone():
 
 @pytest.fixture
 def launches(monkeypatch):
-    """How many rows of scalars each native launch had."""
-    rows = []
-    run_launch = Launch.run
+    """How many sets of scalars each native launch had."""
+    sets = []
+    run_launch = NativeExecutor.run
     monkeypatch.setattr(
-        Launch, "run", lambda self, numbers: (rows.append(len(numbers.rows)), run_launch(self, numbers))[1]
+        NativeExecutor, "run", lambda self, scalars: (sets.append(len(scalars.sets)), run_launch(self, scalars))[1]
     )
-    return rows
+    return sets
 
 
 def test_groups_with_equal_hyperparameters_are_one_launch_with_one_row(launches):

@@ -389,5 +389,5 @@ def test_memory_does_not_grow_with_odd_gradients():
         p.grad = TRANSPOSED(p.grad)
         opt.step()
         if step == 2:
-            kept = len(opt._plan.buckets[0].launch.keep[0])
-    assert len(opt._plan.buckets[0].launch.keep[0]) == kept
+            kept = len(opt._plan.buckets[0].executor.keep[0])
+    assert len(opt._plan.buckets[0].executor.keep[0]) == kept

@@ -15,7 +15,7 @@ import torch
 import fallline
 from fallline.lower.native import compiler
 from fallline.lower.native.library import INSTRUCTION_SETS, library
-from fallline.optim import choose
+from fallline.lower.catalogue import find_lowering
 from fallline.rules import norm, rule, tanh
 
 from .trajectories import LOWERINGS, assert_near, parameters, python, run, set_gradients, values
@@ -65,11 +65,13 @@ def test_explain_says_why_not_a_faster_one():
 
 
 def test_explanation_is_what_runs(monkeypatch):
-    from fallline.lower.native.launch import Launch
+    from fallline.lower.native.executor import NativeExecutor
 
     stepped = []
-    original = Launch.run
-    monkeypatch.setattr(Launch, "run", lambda self, numbers: (stepped.append(self.each), original(self, numbers))[1])
+    original = NativeExecutor.run
+    monkeypatch.setattr(
+        NativeExecutor, "run", lambda self, numbers: (stepped.append(self.each), original(self, numbers))[1]
+    )
     for lowering, expected in (("native", [False]), ("native each", [True]), ("foreach", []), ("eager", [])):
         stepped.clear()
         run(fallline.AdamW(parameters((5,)), **LOWERINGS[lowering]), 1)
@@ -133,7 +135,7 @@ def explained_with(monkeypatch, **environment):
     """A step in these surroundings: what the optimizer says of it, and the notices."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(choose, "_noticed", set())
+    monkeypatch.setattr(find_lowering("native"), "_told", set())
     p = torch.nn.Parameter(torch.zeros(3))
     p.grad = torch.ones(3)
     with warnings.catch_warnings(record=True) as seen:
@@ -189,7 +191,7 @@ needs_compiler = pytest.mark.skipif(
 def cache(tmp_path, monkeypatch):
     """An empty cache of kernels, and no notice given yet."""
     monkeypatch.setenv("FALLLINE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(choose, "_noticed", set())
+    monkeypatch.setattr(find_lowering("native"), "_told", set())
     return tmp_path / "cache"
 
 

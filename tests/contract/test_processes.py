@@ -76,7 +76,7 @@ def test_other_python_threads_run_during_a_long_step():
             ticks.append(None)
 
     thread = threading.Thread(target=tick)
-    handle = opt._plan.buckets[0].launch
+    handle = opt._plan.buckets[0].executor
     during = []
     original = handle.step_function
 

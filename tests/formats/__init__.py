@@ -33,16 +33,12 @@ TARGETS: dict[str, tuple[list[str], set[str]]] = {
 WRAPPER = """
 #include "formats.h"
 extern "C" {
-void load_(int format, const void* data, const float* scale, int64_t start, int64_t n, float* out) {
-  fl::load(static_cast<fl::Format>(format), data, scale, start, n, out);
+void load_(int format, const void* data, const float* scale, int64_t start, int64_t n, int64_t first, float* out) {
+  fl::load(static_cast<fl::Format>(format), data, scale, start, n, first, out);
 }
-void store_(int format, void* data, float* scale, int64_t start, int64_t n, const float* in, int stochastic,
-            uint64_t key) {
-  fl::store(static_cast<fl::Format>(format), data, scale, start, n, in, stochastic != 0, key);
-}
-int64_t block_of_(int format) { return fl::block_of(static_cast<fl::Format>(format)); }
-uint64_t rounding_key_(uint64_t seed, uint64_t step, uint64_t parameter, uint64_t slot) {
-  return fl::rounding_key(seed, step, parameter, slot);
+void store_(int format, void* data, float* scale, int64_t start, int64_t n, int64_t first, const float* in,
+            int stochastic, uint64_t key) {
+  fl::store(static_cast<fl::Format>(format), data, scale, start, n, first, in, {stochastic != 0, key, first});
 }
 }
 """
@@ -53,9 +49,6 @@ class Native:
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library
-        library.block_of_.restype = ctypes.c_int64
-        library.rounding_key_.restype = ctypes.c_uint64
-        library.rounding_key_.argtypes = [ctypes.c_uint64] * 4
 
     def store(
         self,
@@ -65,9 +58,11 @@ class Native:
         *,
         scale: Tensor | None = None,
         start: int = 0,
+        first: int = 0,
         key: int | None = None,
     ) -> None:
-        """Writes all of x into data from element start on; stochastic if there is a key."""
+        """Writes all of x into data from element start on; stochastic if there is a key.  ``first`` is the index of
+        data's first element in the tensor that it is a piece of."""
         assert x.is_contiguous() and data.is_contiguous()
         self.library.store_(
             form,
@@ -75,12 +70,13 @@ class Native:
             ctypes.c_void_p(None if scale is None else scale.data_ptr()),
             ctypes.c_int64(start),
             ctypes.c_int64(x.numel()),
+            ctypes.c_int64(first),
             ctypes.c_void_p(x.data_ptr()),
             int(key is not None),
             ctypes.c_uint64(key or 0),
         )
 
-    def load(self, form: int, data: Tensor, start: int, n: int, scale: Tensor | None = None) -> Tensor:
+    def load(self, form: int, data: Tensor, start: int, n: int, scale: Tensor | None = None, first: int = 0) -> Tensor:
         guard = 16
         out = torch.full((n + guard,), 7.0)
         self.library.load_(
@@ -89,6 +85,7 @@ class Native:
             ctypes.c_void_p(None if scale is None else scale.data_ptr()),
             ctypes.c_int64(start),
             ctypes.c_int64(n),
+            ctypes.c_int64(first),
             ctypes.c_void_p(out.data_ptr()),
         )
         assert (out[n:] == 7.0).all(), "written past the end"

@@ -29,7 +29,7 @@ each_name = pytest.mark.parametrize("name", ["int8", "int4"])
 
 
 def byte_codes(form: BlockFormat, codes: Tensor, numel: int) -> Tensor:
-    return codes.view(-1) if form.bits == 8 else form._unpack(codes, numel)
+    return codes.view(-1) if form.bits == 8 else form.unpacked(codes, numel)
 
 
 def sample(form: BlockFormat, numel: int, seed: int = 0) -> Tensor:

@@ -59,9 +59,17 @@ def assert_twins(native: Native, form: BlockFormat, x: Tensor) -> None:
 
 
 @each_format
-def test_native_has_the_same_blocks(native: Native, form: BlockFormat) -> None:
-    assert native.library.block_of_(form.native) == form.block
-    assert [native.library.block_of_(other) for other in range(3)] == [1, 1, 1]
+@pytest.mark.parametrize("first", [1, 100, 127, 128, 255, 256, 300, 1023])
+def test_native_stores_and_loads_a_piece_alike(native: Native, form: BlockFormat, first: int) -> None:
+    """Blocks follow the whole tensor, so those of a piece begin anywhere in it."""
+    for numel in (1, 2, 77, form.block, 2 * form.block + 77):
+        x = sample(form, numel)
+        codes, scale = form.encode(x, first)
+        native_codes, native_scale = torch.zeros_like(codes), torch.zeros_like(scale)
+        native.store(form.native, native_codes, x, scale=native_scale, first=first)
+        assert torch.equal(native_codes, codes) and torch.equal(native_scale, scale)
+        loaded = native.load(form.native, codes, 0, numel, scale, first)
+        assert torch.equal(bits(loaded), bits(form.decode(codes, scale, x.shape, first)))
 
 
 @each_format

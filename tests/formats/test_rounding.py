@@ -292,8 +292,3 @@ def test_native_float32_is_a_copy(native: Native) -> None:
     native.store(0, out, x[5:99], start=5)
     assert same(out[5:99], x[5:99]) and not out[:5].any() and not out[99:].any()
     assert same(native.load(0, x, 3, 1000), x[3:1003])
-
-
-def test_native_makes_the_same_keys(native: Native) -> None:
-    for case in [(0, 0, 0, 0), (1, 2, 3, 4), (2**64 - 1, 2**63, 10**6, 7)]:
-        assert native.library.rounding_key_(*case) == rounding_key(*case)

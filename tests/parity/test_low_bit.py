@@ -43,7 +43,7 @@ def codes_of(entry: dict[str, Tensor], name: str, kind: str, shape: torch.Size) 
         if f"{name}:{stored}" in entry:
             form = block_format(stored, kind)
             codes = entry[f"{name}:{stored}"]
-            flat = codes.reshape(-1) if stored == "int8" else form._unpack(codes, shape.numel())
+            flat = codes.reshape(-1) if stored == "int8" else form.unpacked(codes, shape.numel())
             return flat.to(torch.int32), entry[f"{name}:scale"]
     raise KeyError(name)
 

@@ -66,7 +66,7 @@ def adafactor(
 @rule(betas=("beta1", "beta2"))
 def adamp(
     p, g, exp_avg, exp_avg_sq: nonneg, *,
-    lr, beta1, beta2, eps, weight_decay, delta, wd_ratio, nesterov: static, step, ndim, lead_length, numel,
+    lr, beta1, beta2, eps, weight_decay, delta, wd_ratio, nesterov: static, step, ndim, row_length, numel,
 ):  # fmt: skip
     """clovaai/AdamP adamp.py: the update loses its radial part where the gradient is orthogonal to the weights."""
     exp_avg = beta1 * exp_avg + (1 - beta1) * g
@@ -83,7 +83,7 @@ def adamp(
             length = norm(p, over) + eps
             return u - p * (dot(p, u, over) / (length * length))
 
-        by_rows = max(cosine("rows"), "tensor") < delta / sqrt(lead_length)
+        by_rows = max(cosine("rows"), "tensor") < delta / sqrt(row_length)
         by_tensor = cosine("tensor") < delta / sqrt(numel)
         u = where(by_rows, tangential("rows"), where(by_tensor, tangential("tensor"), u))
         decay = weight_decay * where(by_rows | by_tensor, wd_ratio, 1.0)

@@ -166,7 +166,7 @@ def test_scalar_states_are_numbers_of_the_host():
 
     program = traced(counted)
     assert set(program.host_writes) == {"one", "in_all"}
-    assert set(program.late_writes) == {"per_group"}
+    assert set(program.deferred_writes) == {"per_group"}
     assert program.operands == ("p", "g")
     values = dict(one=1.0, per_group=2.0, in_all=0.5, lr=0.25)
     assert program.host(*(values[n] for n in program.host_inputs))[1] == (1.0, 0.5)

@@ -30,9 +30,9 @@ def test_reductions_have_the_space_of_what_they_leave():
     assert (sum(x) * graph.host("lr")).space == Space.TENSOR
     assert (sum(x) * sum(x, "all")).space == Space.TENSOR
 
-    lead = Graph(ndim=3)
-    y = lead.operand("y", Space.FULL)
-    assert sum(y, "rows").space == Space.LEAD
+    by_dim0 = Graph(ndim=3)
+    y = by_dim0.operand("y", Space.FULL)
+    assert sum(y, "rows").space == Space.DIM0
     assert max(sum(y, "rows")).space == Space.TENSOR
     assert (y / sum(y, "rows")).space == Space.FULL
 
@@ -114,5 +114,5 @@ def test_the_view_follows_from_the_axes():
         return p - g / norm(g, -1) if ndim > 1 else p - g
 
     assert traced(flat).view == "flat"
-    assert [traced(by_rows, ndim=n).view for n in (0, 1, 2)] == ["flat", "lead", "lead"]
+    assert [traced(by_rows, ndim=n).view for n in (0, 1, 2)] == ["flat", "dim0", "dim0"]
     assert [traced(matrix, ndim=n).view for n in (0, 1, 2, 4)] == ["flat", "flat", "matrix", "matrix"]

@@ -109,47 +109,84 @@ class BlockFormat:
         return self.levels + 1 if self.kind == "nonneg" else -self.levels - 1
 
     @property
+    def largest_scale(self) -> float:
+        return _LARGEST_SCALE
+
+    @property
     def bytes_per_element(self) -> float:
         return self.bits / 8 + 4 / self.block
 
-    def code_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Shape of the codes of a tensor of this shape."""
-        return tuple(shape) if self.bits == 8 else ((prod(shape) + 1) // 2,)
+    def code_shape(self, shape: Sequence[int], first: int = 0) -> tuple[int, ...]:
+        """Shape of the codes of a tensor of this shape; ``first`` is the logical index of its first element in the
+        tensor that it is a piece of."""
+        if self.bits == 8:
+            return tuple(shape)
+        count = prod(shape)
+        return ((first + count + 1) // 2 - first // 2 if count else 0,)
 
-    def scale_shape(self, shape: Sequence[int]) -> tuple[int]:
-        """Shape of the scales of a tensor of this shape."""
-        return (-(-prod(shape) // self.block),)
+    def scale_shape(self, shape: Sequence[int], first: int = 0) -> tuple[int]:
+        """Shape of the scales: one for each block that has an element in the piece."""
+        count = prod(shape)
+        return (-(-(first + count) // self.block) - first // self.block if count else 0,)
 
-    def zeros(self, shape: Sequence[int], device: torch.device | str | None = None) -> tuple[Tensor, Tensor]:
+    def zeros(
+        self, shape: Sequence[int], device: torch.device | str | None = None, first: int = 0
+    ) -> tuple[Tensor, Tensor]:
         """Codes and scales of a tensor of zeros."""
-        codes = torch.zeros(self.code_shape(shape), dtype=self.code_dtype, device=device)
-        return codes, torch.zeros(self.scale_shape(shape), dtype=torch.float32, device=device)
+        codes = torch.zeros(self.code_shape(shape, first), dtype=self.code_dtype, device=device)
+        return codes, torch.zeros(self.scale_shape(shape, first), dtype=torch.float32, device=device)
 
     @torch.no_grad()
-    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Codes and scales of a float32 tensor of any shape and memory layout."""
+    def encode(self, x: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
+        """Codes and scales of a float32 tensor of any shape and memory layout.
+
+        Blocks are those of the tensor that ``x`` is a piece of; one that goes on in another piece is encoded from the
+        values that are here, until :meth:`encode_edge` knows its scale.
+        """
         if x.dtype != torch.float32:
             raise TypeError(f"x must be float32 to be stored as {self.name}, got {x.dtype}")
         flat = x.reshape(-1)
         codes = torch.empty(flat.shape, dtype=self._byte_dtype, device=x.device)
-        scale = torch.empty(self.scale_shape(x.shape), dtype=torch.float32, device=x.device)
-        for rows, elements in _rows(flat.numel(), self.block):
-            values = flat[elements].view(rows.stop - rows.start, -1)
-            block_codes, scale[rows] = self._encode_blocks(values)
+        scale = torch.empty(self.scale_shape(x.shape, first), dtype=torch.float32, device=x.device)
+        for blocks, elements in _pieces(flat.numel(), self.block, first):
+            values = flat[elements].view(blocks.stop - blocks.start, -1)
+            block_codes, scale[blocks] = self._encode_blocks(values)
             codes[elements] = block_codes.view(-1)
-        return (codes.view(x.shape) if self.bits == 8 else _pack(codes)), scale
+        return (codes.view(x.shape) if self.bits == 8 else _pack(codes, first)), scale
 
     @torch.no_grad()
-    def decode(self, codes: Tensor, scale: Tensor, shape: Sequence[int]) -> Tensor:
+    def encode_edge(self, x: Tensor, scale: float, position: int) -> Tensor:
+        """Codes, one per byte, of values that begin at a position of a block whose scale is known."""
+        block = torch.zeros(1, self.block, dtype=torch.float32, device=x.device)
+        block[0, position : position + x.numel()] = x.reshape(-1)
+        codes, _ = self._encode_blocks(block, torch.full((1,), abs(scale), dtype=torch.float32, device=x.device))
+        return codes[0, position : position + x.numel()]
+
+    def write_packed(self, packed: Tensor, codes: Tensor, first: int, start: int) -> None:
+        """Puts codes, one per byte, into the packed ones of a piece, from its element ``start`` on."""
+        bytes_of = (first % 2 + start + torch.arange(codes.numel(), device=packed.device)) // 2
+        high = ((first + start + torch.arange(codes.numel(), device=packed.device)) % 2).bool()
+        halves = codes.view(torch.uint8) & 15
+        for chosen, keep, shift in ((~high, 0xF0, 0), (high, 0x0F, 4)):
+            at = bytes_of[chosen]
+            packed[at] = (packed[at] & keep) | (halves[chosen] << shift)
+
+    def magnitude(self, x: Tensor) -> Tensor:
+        """The values whose largest is the scale of their block; 0 where a value does not count."""
+        finite = x.isfinite()
+        return torch.where(finite if self.kind == "signed" else finite & (x > 0), x.abs(), 0.0)
+
+    @torch.no_grad()
+    def decode(self, codes: Tensor, scale: Tensor, shape: Sequence[int], first: int = 0) -> Tensor:
         """The float32 tensor, contiguous, that codes and scales stand for."""
-        self._check("codes", codes, self.code_dtype, self.code_shape(shape))
-        self._check("scale", scale, torch.float32, self.scale_shape(shape))
+        self._check("codes", codes, self.code_dtype, self.code_shape(shape, first))
+        self._check("scale", scale, torch.float32, self.scale_shape(shape, first))
         numel = prod(shape)
-        flat = codes.reshape(-1) if self.bits == 8 else self._unpack(codes, numel)
+        flat = codes.reshape(-1) if self.bits == 8 else self.unpacked(codes, numel, first)
         out = torch.empty(numel, dtype=torch.float32, device=codes.device)
-        for rows, elements in _rows(numel, self.block):
-            block_codes = flat[elements].view(rows.stop - rows.start, -1)
-            out[elements] = self._decode_blocks(block_codes, scale[rows].unsqueeze(1)).view(-1)
+        for blocks, elements in _pieces(numel, self.block, first):
+            block_codes = flat[elements].view(blocks.stop - blocks.start, -1)
+            out[elements] = self._decode_blocks(block_codes, scale[blocks].unsqueeze(1)).view(-1)
         return out.view(tuple(shape))
 
     def _check(self, what: str, tensor: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
@@ -159,10 +196,10 @@ class BlockFormat:
                 f"got {tensor.dtype} of shape {tuple(tensor.shape)}"
             )
 
-    def _encode_blocks(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        finite = x.isfinite()
-        size = torch.where(finite if self.kind == "signed" else finite & (x > 0), x.abs(), 0.0)
-        scale = size.amax(1).clamp_max_(_LARGEST_SCALE)
+    def _encode_blocks(self, x: Tensor, scale: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        finite, size = x.isfinite(), self.magnitude(x)
+        if scale is None:
+            scale = size.amax(1).clamp_max_(_LARGEST_SCALE)
         # A subnormal scale would make the factor overflow; times 2^64 is exact for such a block.
         lift = torch.where(scale < _LEAST_NORMAL, 2.0**64, torch.ones_like(scale))
         factor = torch.where(scale > 0, torch.ones_like(scale).div_(scale * lift), 0.0)
@@ -193,8 +230,10 @@ class BlockFormat:
         one, top = (struct.unpack("<i", struct.pack("<f", x))[0] for x in (1.0, self.levels))
         return int(top - (one >> self._shift))
 
-    def _unpack(self, packed: Tensor, numel: int) -> Tensor:
-        halves = torch.stack((packed & 15, packed >> 4), dim=1).view(-1)[:numel]
+    def unpacked(self, packed: Tensor, numel: int, first: int = 0) -> Tensor:
+        """int4 codes, one per byte."""
+        odd = first % 2
+        halves = torch.stack((packed & 15, packed >> 4), dim=1).view(-1)[odd : odd + numel]
         if self.kind == "nonneg":
             return halves
         return (halves.to(torch.int8) ^ 8) - 8  # extends the sign
@@ -208,20 +247,27 @@ def _dither(scale: Tensor, count: int) -> Tensor:
     return shift.masked_fill_((scale < _LEAST_DITHERED).unsqueeze(1), 0.0)
 
 
-def _pack(codes: Tensor) -> Tensor:
+def _pack(codes: Tensor, first: int = 0) -> Tensor:
+    """Two codes per byte; a half that belongs to no element of the piece is 0."""
     halves = codes.view(torch.uint8) & 15
+    if first % 2 and halves.numel():
+        halves = torch.cat((halves.new_zeros(1), halves))
     if halves.numel() % 2:
         halves = torch.cat((halves, halves.new_zeros(1)))
     return halves[0::2] | (halves[1::2] << 4)
 
 
-def _rows(numel: int, block: int) -> list[tuple[slice, slice]]:
-    """Pieces of whole blocks, then the shorter last block: (which scales, which elements)."""
-    whole, step = numel // block, _PIECE // block
-    edges = [*range(0, whole, step), whole]
-    parts = [(slice(a, b), slice(a * block, b * block)) for a, b in pairwise(edges)]
-    if numel % block:
-        parts.append((slice(whole, whole + 1), slice(whole * block, numel)))
+def _pieces(numel: int, block: int, first: int) -> list[tuple[slice, slice]]:
+    """The rest of a block that begins before ``first``, whole blocks in pieces, the beginning of a last one: (which
+    scales, which elements)."""
+    head = min(-first % block, numel)
+    whole, step = (numel - head) // block, _PIECE // block
+    at = int(head > 0)
+    parts = [(slice(0, 1), slice(0, head))] if head else []
+    for a, b in pairwise([*range(0, whole, step), whole]):
+        parts.append((slice(at + a, at + b), slice(head + a * block, head + b * block)))
+    if (numel - head) % block:
+        parts.append((slice(at + whole, at + whole + 1), slice(head + whole * block, numel)))
     return parts
 
 

@@ -8,63 +8,63 @@ the compiler specialises on the length 1.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from fallline.lower.batch import Item, StepNumbers, program_view
-from fallline.lower.eager import load_operands, share, store_results, totals
-from fallline.lower.together import Late, Passes
-from fallline.lower.torch_source import torch_source
+from fallline.lower.executor import Executor, Lowering, StepScalars
+from fallline.lower.item import Item, program_view
+from fallline.lower.torch_executor import Known, TorchExecutor
+from fallline.lower.torch_source import TorchSource, torch_source
 from fallline.rules.graph import Node, Space
 from fallline.rules.program import Program
 
 
 @functools.cache
-def compiled_pass(program: Program, k: int) -> Callable[..., Any]:
-    one = torch_source(program, tensor_scalars=True).passes[k]
+def compiled_pass(program: Program, k: int, in_pieces: bool) -> Callable[..., Any]:
+    one = torch_source(program, tensor_scalars=True, in_pieces=in_pieces).passes[k]
     names = [f"a{i}" for i in range(len(one.takes))]
-    scalars = [f"row[{i}]" for i in range(len(program.row))]
+    scalars = [f"scalars[{i}]" for i in range(len(program.host_values))]
     scope: dict[str, Any] = {"function": one.function}
     # A fixed number of arguments: the compiler would guard on the length of a *args tuple.
     passed = ", ".join((*names, *scalars, "dtype"))
-    exec(f"def step({', '.join(('row', 'dtype', *names))}):\n    return function({passed})\n", scope)
+    exec(f"def step({', '.join(('scalars', 'dtype', *names))}):\n    return function({passed})\n", scope)
     return torch.compile(scope["step"], dynamic=True, fullgraph=True)
 
 
-def compiled_passes(
-    program: Program, items: Sequence[Item], grads: Sequence[Tensor | None], numbers: StepNumbers
-) -> Passes:
-    compiled = torch_source(program, tensor_scalars=True)
-    plain = torch_source(program)
-    active = [i for i, grad in enumerate(grads) if grad is not None or not program.uses_gradient]
-    rows = [torch.tensor(row, dtype=torch.float64, device="cpu") for row in numbers.rows]
-    known: list[dict[int, Any]] = [{} for _ in items]
-    late: Late = {name: [0.0] * len(items) for name in program.late_writes}
-    for k in range(len(compiled.passes)):
-        last = k == len(compiled.passes) - 1
+class CompiledExecutor(TorchExecutor):
+    def make_source(self) -> TorchSource:
+        self.plain = torch_source(self.program, in_pieces=self.in_pieces)
+        return torch_source(self.program, tensor_scalars=True, in_pieces=self.in_pieces)
+
+    def compute(
+        self, k: int, active: Sequence[int], known: Known, scalars: StepScalars
+    ) -> Iterator[tuple[int, Sequence[Any]]]:
+        last = k == len(self.source.passes) - 1
+        sets = [torch.tensor(one, dtype=torch.float64, device="cpu") for one in scalars.sets]
         for i in active:
-            item, row = items[i], numbers.row_of[i]
-            one = plain.passes[k] if item.numel <= 1 else compiled.passes[k]
-            values = known[i] | load_operands(program, one, item, grads[i], numbers.grad_factor)
-            taken = [values[node.index] for node in one.takes]
-            results: Sequence[Any]
+            item, chosen = self.items[i], scalars.set_of[i]
+            one = (self.plain if item.numel <= 1 else self.source).passes[k]
+            taken = self.taken(one, i, known, scalars.grad_factor)
             if item.numel <= 1:
-                results = one.function(*taken, *numbers.rows[row], item.dtype)
-            else:
-                viewed = [_viewed(program, item, n, value) for n, value in zip(one.takes, taken, strict=True)]
-                results = compiled_pass(program, k)(rows[row].to(item.param.data.device), item.dtype, *viewed)
-                results = _unviewed(program, item, results) if last else results
-            if last:
-                store_results(program, item, results, numbers, i, late)
-            else:
-                known[i].update((n.index, r) for n, r in zip(one.gives, results, strict=True))
-        if not last:
-            here = [known[i] for i in active]
-            share(program.reductions[k], here, (yield totals(program.reductions[k], here)))
-    return late
+                yield i, one.function(*taken, *scalars.sets[chosen], item.dtype)
+                continue
+            viewed = [_viewed(self.program, item, n, value) for n, value in zip(one.takes, taken, strict=True)]
+            function = compiled_pass(self.program, k, self.in_pieces)
+            results = function(sets[chosen].to(item.param.data.device), item.dtype, *viewed)
+            yield i, _unviewed(self.program, item, results) if last else results
+
+
+class Compiled(Lowering):
+    name = "compiled"
+
+    def obstacle(self, item: Item) -> str | None:
+        return None
+
+    def prepare(self, program: Program, items: Sequence[Item]) -> Executor:
+        return CompiledExecutor(program, items)
 
 
 def _view_shape(program: Program, item: Item, space: Space) -> tuple[int, ...]:
@@ -72,7 +72,7 @@ def _view_shape(program: Program, item: Item, space: Space) -> tuple[int, ...]:
     if program.view == "flat":
         return (item.numel,)
     batch, rows, cols = program_view(program, item.shape)
-    if program.view == "lead":
+    if program.view == "dim0":
         return (rows, cols if space == Space.FULL else 1)
     return (
         batch,

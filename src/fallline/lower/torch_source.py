@@ -29,6 +29,8 @@ class PassSource:
     """Operands, small operands and values of earlier passes."""
     gives: tuple[Node, ...]
     """Values later passes need, or (in the last pass) the written values."""
+    reductions: tuple[Node, ...]
+    """The reductions that end it, of which others may have a part; none in the last pass."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,12 +237,23 @@ _FOREACH = {
 }
 
 
+def _ends(program: Program, in_pieces: bool) -> list[tuple[Node, ...]]:
+    """What each pass ends with: reductions, at last the written values.  Where parameters are in pieces, reductions of
+    small arrays end one, too."""
+    ends: list[tuple[Node, ...]] = []
+    for k, rounds in enumerate(program.stage_rounds):
+        ends += rounds if in_pieces else ()
+        ends += program.reductions[k : k + 1]
+    return [*ends, (*program.writes.values(), *program.small_writes.values(), *program.deferred_writes.values())]
+
+
 @functools.cache
-def torch_source(program: Program, lists: bool = False, tensor_scalars: bool = False) -> TorchSource:
-    """A function per pass, called with what it takes, the scalars of a row, and the dtype to compute in."""
-    count = len(program.reductions) + 1
-    finals = (*program.writes.values(), *program.small_writes.values(), *program.late_writes.values())
-    roots = [*program.reductions, finals]
+def torch_source(
+    program: Program, lists: bool = False, tensor_scalars: bool = False, in_pieces: bool = False
+) -> TorchSource:
+    """A function per pass, called with what it takes, a set of the host's scalars, and the dtype to compute in."""
+    roots = _ends(program, in_pieces)
+    count, finals = len(roots), roots[-1]
     passes = []
     known: dict[int, Node] = {}
     for k in range(count):
@@ -264,14 +277,14 @@ def torch_source(program: Program, lists: bool = False, tensor_scalars: bool = F
             if node.op != "operand":
                 writer.write(node, position)
                 writer.drop(node, position)
-        row = [f"h{n.index}" for n in program.row]
-        parameters = ", ".join([*(writer.name(n) for n in takes), *row, "dtype"])
+        scalars = [f"h{n.index}" for n in program.host_values]
+        parameters = ", ".join([*(writer.name(n) for n in takes), *scalars, "dtype"])
         results = "".join(f"{writer.name(n)}, " for n in gives)
         body = "".join(f"    {line}\n" for line in (*writer.lines, f"return ({results})"))
         source = f"def one_pass({parameters}):\n{body}"
         scope: dict[str, Any] = dict(_SCOPE)
         exec(compile(source, f"<fallline {program.name} pass {k}>", "exec"), scope)
-        passes.append(PassSource(scope["one_pass"], source, takes, gives))
+        passes.append(PassSource(scope["one_pass"], source, takes, gives, roots[k] if k < count - 1 else ()))
         known.update((n.index, n) for n in kept)
     return TorchSource(program, tuple(passes))
 

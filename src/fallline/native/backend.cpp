@@ -1,4 +1,4 @@
-// What one instruction set provides, as a table for dispatch.cpp.
+// What one instruction set provides, as a table for instruction_sets.cpp and interface.cpp.
 
 #include <cstring>
 #include <initializer_list>

@@ -23,16 +23,19 @@ struct fl_operand {
     int32_t format;          // formats.h
     int32_t stochastic;      // 16-bit formats: how to round
     uint64_t key;            // of the random bits
+    float* edges;            // low-bit blocks that other pieces share: room for the values of the first and of the last
 };
 
+// A parameter, or a piece of one.
 struct fl_tensor {
     int64_t numel;
+    int64_t first;              // the logical index of its first element in the whole parameter
     int64_t batch, rows, cols;  // the view that reductions use; flat: 1, 1, numel
     const int64_t* sizes;       // for strided operands
     int32_t ndim;
-    int32_t row;                // which row of scalars; −1: takes no part in this step
+    int32_t set;                // which set of scalars; −1: takes no part in this step
     fl_operand* operands;       // parameter, gradient, states
-    fl_operand* echo;           // the 16-bit parameter beside its float32 master weights, or null
+    fl_operand* low_precision_copy;  // the 16-bit parameter beside its float32 master weights, or null
     float* const* small;        // reduced states
     // Filled in by fl_plan:
     int64_t first_chunk, first_tile;
@@ -40,10 +43,10 @@ struct fl_tensor {
 };
 
 // Over which indices a value varies: Space in rules/graph.py.
-enum fl_space : int32_t { FL_ALL = 1, FL_TENSOR = 2, FL_BATCH = 3, FL_ROW = 4, FL_COL = 5, FL_LEAD = 6 };
+enum fl_space : int32_t { FL_ALL = 1, FL_TENSOR = 2, FL_BATCH = 3, FL_ROW = 4, FL_COL = 5, FL_DIM0 = 6 };
 
 inline bool fl_is_scalar(int space) { return space <= FL_TENSOR; }
-inline bool fl_is_row(int space) { return space == FL_ROW || space == FL_LEAD; }
+inline bool fl_is_row(int space) { return space == FL_ROW || space == FL_DIM0; }
 
 inline int64_t fl_vector_size(const fl_tensor& t, int space) {
     return t.batch * (fl_is_row(space) ? t.rows : space == FL_COL ? t.cols : 1);
@@ -63,7 +66,7 @@ struct fl_reduction {
 struct fl_program {
     const fl_entry* entry;
     int32_t grad_operand;           // −1: the program does not read it
-    int32_t n_operands, n_row, n_scalars, n_vectors, n_passes, n_reductions;
+    int32_t n_operands, n_host, n_scalars, n_vectors, n_passes, n_reductions;
     int32_t tiled;                  // some value is per row or column: segments may not cross rows
     uint32_t reads[FL_MAX_PASSES];  // operands each pass loads
     uint32_t writes;                // operands the last pass stores
@@ -80,8 +83,8 @@ struct fl_job {
     fl_tensor* tensors;
     int64_t n_tensors;
     void* const* grads;      // per parameter; null: it takes no part.  The array itself may be null
-    const int32_t* row_of;   // per parameter: its row of scalars
-    const double* rows;      // rows of program->n_row scalars
+    const int32_t* set_of;   // per parameter: its set of scalars
+    const double* sets;      // sets of program->n_host scalars
     double grad_factor;
     double* scalars;         // n_tensors × n_scalars
     double* workspace;       // fl_plan says how much
@@ -99,6 +102,10 @@ constexpr int FL_MAX_OPERANDS = 12;
 constexpr int FL_MAX_SCALARS = 128;
 constexpr int FL_MAX_REDUCTIONS = 24;
 
+// How far into a stage the first element lies: blocks, stages and chunks begin where those of the whole parameter do, so
+// that a low-bit block belongs to one task.
+inline int64_t fl_skew(const fl_tensor& t) { return t.first % FL_STAGE; }
+
 // Tiles of a parameter: so many rows high, so many columns wide, never across two matrices.
 struct fl_tiling {
     int64_t height, width, down, across;
@@ -115,7 +122,7 @@ inline fl_tiling fl_tiles_of(const fl_tensor& t, bool tiled) {
     return r;
 }
 
-// The distance of prefetches in passes that write, of this machine (dispatch.cpp).
+// The distance of prefetches in passes that write, of this machine (instruction_sets.cpp).
 extern const int64_t fl_ahead;
 
 class fl_tasks;  // tasks.h

@@ -38,12 +38,6 @@ enum Format : int { F32 = 0, BF16 = 1, F16 = 2, I8_SIGNED = 3, I8_NONNEG = 4, I4
 constexpr int I8_BLOCK = 256;
 constexpr int I4_BLOCK = 128;
 
-static inline int64_t block_of(Format format) {
-  if (format == I8_SIGNED || format == I8_NONNEG) return I8_BLOCK;
-  if (format == I4_SIGNED || format == I4_NONNEG) return I4_BLOCK;
-  return 1;
-}
-
 static FL_INLINE uint32_t bits_of(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
@@ -98,13 +92,17 @@ static FL_INLINE int count_in_block(int64_t start, int64_t n, int block) {
   return static_cast<int>(n < rest ? n : rest);
 }
 
-// ---- int8: elements [start, start + n) of a flat tensor. ----
+// Blocks follow the whole parameter: `skew` is the position of a piece's first element in them, 0 for a whole one.  Codes
+// and scales begin with the piece, whose elements are [start, start + n).
+
+// ---- int8. ----
 
 template <bool NONNEG>
-static inline void load_i8(const uint8_t* codes, const float* scale, int64_t start, int64_t n, float* out) {
+static inline void load_i8(const uint8_t* codes, const float* scale, int64_t start, int64_t n, int64_t skew, float* out) {
   while (n > 0) {
-    const int count = count_in_block(start, n, I8_BLOCK);
-    const float block_scale = scale[start / I8_BLOCK];
+    const int64_t at = start + skew;
+    const int count = count_in_block(at, n, I8_BLOCK);
+    const float block_scale = scale[at / I8_BLOCK - skew / I8_BLOCK];
     if (count == I8_BLOCK) decode_block<8, NONNEG>(codes + start, block_scale, I8_BLOCK, out);
     else decode_block<8, NONNEG>(codes + start, block_scale, count, out);
     start += count, n -= count, out += count;
@@ -112,10 +110,15 @@ static inline void load_i8(const uint8_t* codes, const float* scale, int64_t sta
 }
 
 template <bool NONNEG>
-static inline void store_i8(uint8_t* codes, float* scale, int64_t start, int64_t n, const float* in) {
-  for (; n >= I8_BLOCK; start += I8_BLOCK, n -= I8_BLOCK, in += I8_BLOCK)
-    scale[start / I8_BLOCK] = encode_block<8, NONNEG>(in, I8_BLOCK, codes + start);
-  if (n > 0) scale[start / I8_BLOCK] = encode_block<8, NONNEG>(in, static_cast<int>(n), codes + start);
+static inline void store_i8(uint8_t* codes, float* scale, int64_t start, int64_t n, int64_t skew, const float* in) {
+  while (n > 0) {
+    const int64_t at = start + skew;
+    const int count = count_in_block(at, n, I8_BLOCK);
+    float& block_scale = scale[at / I8_BLOCK - skew / I8_BLOCK];
+    if (count == I8_BLOCK) block_scale = encode_block<8, NONNEG>(in, I8_BLOCK, codes + start);
+    else block_scale = encode_block<8, NONNEG>(in, count, codes + start);
+    start += count, n -= count, in += count;
+  }
 }
 
 // ---- int4: two codes per byte, the first one in the low half. ----
@@ -138,17 +141,19 @@ static FL_INLINE void pack(const uint8_t* __restrict codes, int pairs, uint8_t* 
 }
 
 template <bool NONNEG>
-static inline void load_i4(const uint8_t* packed, const float* scale, int64_t start, int64_t n, float* out) {
+static inline void load_i4(const uint8_t* packed, const float* scale, int64_t start, int64_t n, int64_t skew, float* out) {
   uint8_t codes[I4_BLOCK];
   while (n > 0) {
-    const int count = count_in_block(start, n, I4_BLOCK), odd = static_cast<int>(start & 1);
-    const float block_scale = scale[start / I4_BLOCK];
+    const int64_t at = start + skew;
+    const int count = count_in_block(at, n, I4_BLOCK), odd = static_cast<int>(at & 1);
+    const float block_scale = scale[at / I4_BLOCK - skew / I4_BLOCK];
+    const uint8_t* from = packed + (at / 2 - skew / 2);
     if (count == I4_BLOCK) {
-      unpack<NONNEG>(packed + start / 2, I4_BLOCK / 2, codes);
+      unpack<NONNEG>(from, I4_BLOCK / 2, codes);
       decode_block<4, NONNEG>(codes, block_scale, I4_BLOCK, out);
     } else {
       const int pairs = (odd + count + 1) / 2;  // at most 64; said once more, or GCC warns of an overflow
-      unpack<NONNEG>(packed + start / 2, pairs < I4_BLOCK / 2 ? pairs : I4_BLOCK / 2, codes);
+      unpack<NONNEG>(from, pairs < I4_BLOCK / 2 ? pairs : I4_BLOCK / 2, codes);
       decode_block<4, NONNEG>(codes + odd, block_scale, count, out);
     }
     start += count, n -= count, out += count;
@@ -156,16 +161,23 @@ static inline void load_i4(const uint8_t* packed, const float* scale, int64_t st
 }
 
 template <bool NONNEG>
-static inline void store_i4(uint8_t* packed, float* scale, int64_t start, int64_t n, const float* in) {
-  uint8_t codes[I4_BLOCK];
-  for (; n >= I4_BLOCK; start += I4_BLOCK, n -= I4_BLOCK, in += I4_BLOCK) {
-    scale[start / I4_BLOCK] = encode_block<4, NONNEG>(in, I4_BLOCK, codes);
-    pack(codes, I4_BLOCK / 2, packed + start / 2);
-  }
-  if (n > 0) {
-    scale[start / I4_BLOCK] = encode_block<4, NONNEG>(in, static_cast<int>(n), codes);
-    if (n & 1) codes[n] = 0;  // the unused half of the last byte
-    pack(codes, static_cast<int>(n + 1) / 2, packed + start / 2);
+static inline void store_i4(uint8_t* packed, float* scale, int64_t start, int64_t n, int64_t skew, const float* in) {
+  uint8_t codes[I4_BLOCK + 1];
+  while (n > 0) {
+    const int64_t at = start + skew;
+    const int count = count_in_block(at, n, I4_BLOCK), odd = static_cast<int>(at & 1);
+    float& block_scale = scale[at / I4_BLOCK - skew / I4_BLOCK];
+    uint8_t* to = packed + (at / 2 - skew / 2);
+    if (count == I4_BLOCK) {
+      block_scale = encode_block<4, NONNEG>(in, I4_BLOCK, codes);
+      pack(codes, I4_BLOCK / 2, to);
+    } else {
+      // Halves of bytes that belong to no element of the piece are 0.
+      std::memset(codes, 0, sizeof codes);
+      block_scale = encode_block<4, NONNEG>(in, count, codes + odd);
+      pack(codes, (odd + count + 1) / 2, to);
+    }
+    start += count, n -= count, in += count;
   }
 }
 
@@ -223,13 +235,6 @@ static FL_INLINE uint64_t mix64(uint64_t x) {  // the finaliser of splitmix64
 constexpr uint64_t GOLDEN64 = 0x9E3779B97F4A7C15u;
 constexpr uint32_t GOLDEN32 = 0x9E3779B9u;
 
-static inline uint64_t rounding_key(uint64_t seed, uint64_t step, uint64_t parameter, uint64_t slot) {
-  uint64_t key = mix64(seed + GOLDEN64);
-  key = mix64((key ^ step) + GOLDEN64);
-  key = mix64((key ^ parameter) + GOLDEN64);
-  return mix64((key ^ slot) + GOLDEN64);
-}
-
 // Elements are served in groups of 256: one hash gives 16 bits to element j and 16 bits to element j + 128,
 // which halves the hashing without any shuffling.
 constexpr int GROUP = 256;
@@ -280,15 +285,16 @@ static FL_INLINE void round_group(const float* __restrict in, const uint32_t* __
       if ((bits_of(in[i]) & MAGNITUDE) > largest) out[i] = BRAIN ? bf16_nearest(in[i]) : f16_nearest(in[i]);
 }
 
+// `index` is that of the first element in the whole parameter: random bits belong to the element, not to its memory.
 template <bool BRAIN>
-static inline void store_stochastic(uint16_t* data, int64_t start, int64_t n, const float* in, uint64_t key) {
+static inline void store_stochastic(uint16_t* data, int64_t index, int64_t n, const float* in, uint64_t key) {
   uint32_t random[GROUP];
   while (n > 0) {
-    const int count = count_in_block(start, n, GROUP), first = static_cast<int>(start % GROUP);
-    random_bits(key, start / GROUP, random);
-    if (count == GROUP) round_group<BRAIN>(in, random, GROUP, data + start);
-    else round_group<BRAIN>(in, random + first, count, data + start);
-    start += count, n -= count, in += count;
+    const int count = count_in_block(index, n, GROUP), first = static_cast<int>(index % GROUP);
+    random_bits(key, index / GROUP, random);
+    if (count == GROUP) round_group<BRAIN>(in, random, GROUP, data);
+    else round_group<BRAIN>(in, random + first, count, data);
+    index += count, n -= count, in += count, data += count;
   }
 }
 
@@ -322,8 +328,8 @@ static inline void load_half(const uint16_t* __restrict data, int64_t n, float* 
 
 // ---- Any format. ----
 
-// Reads elements [start, start + n) of a flat tensor. scale is read by the low-bit formats only.
-static inline void load(Format format, const void* data, const float* scale, int64_t start, int64_t n,
+// Reads elements [start, start + n) of a flat piece. scale and skew are of the low-bit formats only.
+static inline void load(Format format, const void* data, const float* scale, int64_t start, int64_t n, int64_t skew,
                         float* out) {
   const float* floats = static_cast<const float*>(data);
   const uint8_t* bytes = static_cast<const uint8_t*>(data);
@@ -332,34 +338,40 @@ static inline void load(Format format, const void* data, const float* scale, int
     case F32: std::memcpy(out, floats + start, static_cast<size_t>(n) * sizeof(float)); break;
     case BF16: load_half<true>(halves + start, n, out); break;
     case F16: load_half<false>(halves + start, n, out); break;
-    case I8_SIGNED: load_i8<false>(bytes, scale, start, n, out); break;
-    case I8_NONNEG: load_i8<true>(bytes, scale, start, n, out); break;
-    case I4_SIGNED: load_i4<false>(bytes, scale, start, n, out); break;
-    case I4_NONNEG: load_i4<true>(bytes, scale, start, n, out); break;
+    case I8_SIGNED: load_i8<false>(bytes, scale, start, n, skew, out); break;
+    case I8_NONNEG: load_i8<true>(bytes, scale, start, n, skew, out); break;
+    case I4_SIGNED: load_i4<false>(bytes, scale, start, n, skew, out); break;
+    case I4_NONNEG: load_i4<true>(bytes, scale, start, n, skew, out); break;
   }
 }
 
-// Writes elements [start, start + n). start is a multiple of the block; n is too, unless the tensor ends
-// there. stochastic and key count for the 16-bit formats only.
-static inline void store(Format format, void* data, float* scale, int64_t start, int64_t n, const float* in,
-                         bool stochastic, uint64_t key) {
+// How 16-bit formats round at random: by a key, and the index of a piece's first element in the whole parameter.
+struct Random {
+  bool used;
+  uint64_t key;
+  int64_t first;
+};
+
+// Writes elements [start, start + n); the low-bit blocks that they touch are theirs alone.
+static inline void store(Format format, void* data, float* scale, int64_t start, int64_t n, int64_t skew, const float* in,
+                         Random random) {
   float* floats = static_cast<float*>(data);
   uint8_t* bytes = static_cast<uint8_t*>(data);
-  uint16_t* halves = static_cast<uint16_t*>(data);
+  uint16_t* halves = static_cast<uint16_t*>(data) + start;
   switch (format) {
     case F32: std::memcpy(floats + start, in, static_cast<size_t>(n) * sizeof(float)); break;
     case BF16:
-      if (stochastic) store_stochastic<true>(halves, start, n, in, key);
-      else store_nearest<true>(halves + start, n, in);
+      if (random.used) store_stochastic<true>(halves, random.first + start, n, in, random.key);
+      else store_nearest<true>(halves, n, in);
       break;
     case F16:
-      if (stochastic) store_stochastic<false>(halves, start, n, in, key);
-      else store_nearest<false>(halves + start, n, in);
+      if (random.used) store_stochastic<false>(halves, random.first + start, n, in, random.key);
+      else store_nearest<false>(halves, n, in);
       break;
-    case I8_SIGNED: store_i8<false>(bytes, scale, start, n, in); break;
-    case I8_NONNEG: store_i8<true>(bytes, scale, start, n, in); break;
-    case I4_SIGNED: store_i4<false>(bytes, scale, start, n, in); break;
-    case I4_NONNEG: store_i4<true>(bytes, scale, start, n, in); break;
+    case I8_SIGNED: store_i8<false>(bytes, scale, start, n, skew, in); break;
+    case I8_NONNEG: store_i8<true>(bytes, scale, start, n, skew, in); break;
+    case I4_SIGNED: store_i4<false>(bytes, scale, start, n, skew, in); break;
+    case I4_NONNEG: store_i4<true>(bytes, scale, start, n, skew, in); break;
   }
 }
 

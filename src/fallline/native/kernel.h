@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -26,28 +27,39 @@ struct fl_segment {
 // Between passes: scalars and small arrays of one parameter.
 struct fl_small {
     int64_t batch, rows, cols;
-    const double* row;         // scalars of the host
+    const double* host;        // scalars of the host
     double* scalar;            // values per parameter, by slot
     float* const* vec;         // values per row, column or batch, by slot
     float* const* state;       // reduced states
+    int64_t round;             // a stage has several if it reduces small arrays, which may be pieces; or FL_EVERY_ROUND
 };
+
+constexpr int FL_EVERY_ROUND = -1;
+
+// Whether a stage that is run now does what belongs to this round.
+static inline bool fl_in_round(const fl_small* q, int64_t round) {
+    return q->round == FL_EVERY_ROUND || q->round == round;
+}
 
 using fl_kernel = void (*)(const fl_segment*);
 using fl_stage = void (*)(const fl_small*);
 
 namespace fl_memory {
 
-// How far ahead reading passes ask for memory, in elements, and writing ones where that pays: dispatch.cpp says where.
+// How far ahead reading passes ask for memory, in elements, and writing ones where that pays: instruction_sets.cpp says where.
 constexpr int64_t AHEAD = 512;
 constexpr int64_t LINE = 64;   // bytes of a cache line
 constexpr int64_t STRIP = 64;  // elements between two rounds of requests: more at once would fill the queue of misses
 
-// Asks for the lines of COUNT elements at that distance; beyond the end of an array that does no harm.
+// Asks for the lines of COUNT elements at that distance; beyond the end of an array that does no harm.  The address is
+// computed as a number, because a pointer may not leave its array.
 template <int64_t COUNT, class T>
 static inline void fetch_ahead(const T* p, int64_t distance) {
-    constexpr int64_t step = LINE / static_cast<int64_t>(sizeof(T));
+    constexpr int64_t size = static_cast<int64_t>(sizeof(T)), step = LINE / size;
+    const uintptr_t from = reinterpret_cast<uintptr_t>(p) + static_cast<uintptr_t>(distance * size);
 #pragma GCC unroll 8
-    for (int64_t i = 0; i < COUNT; i += step) __builtin_prefetch(p + distance + i, 0, 3);
+    for (int64_t i = 0; i < COUNT; i += step)
+        __builtin_prefetch(reinterpret_cast<const void*>(from + static_cast<uintptr_t>(i * size)), 0, 3);
 }
 
 }  // namespace fl_memory
@@ -130,7 +142,7 @@ static inline double log_poly(double x) {
     // Subnormal doubles do not occur: the argument was a float.
     const int64_t i = bits<int64_t>(x);
     const int64_t e = (i - 0x3fe6a09e667f3bcdLL) >> 52;
-    const double m = bits<double>(i - (e << 52));
+    const double m = bits<double>(i - e * (int64_t{1} << 52));  // e may be negative, which may not be shifted
     const double f = (m - 1.0) / (m + 1.0), z = f * f;
     double p = 1.0 / 21.0;
     p = p * z + 1.0 / 19.0;
@@ -190,7 +202,24 @@ constexpr int FL_MAX_PASSES = 6;
 
 struct fl_entry {
     const char* name;
+    uint64_t layout;   // FL_KERNEL_LAYOUT of the sources that it was compiled with
     fl_stage stages[FL_MAX_PASSES];
     fl_kernel passes[FL_MAX_PASSES];
     fl_kernel packed;  // the last pass with 8-bit states, or null
 };
+
+// Where the members of the structs between the engine and a kernel lie, as one number.
+constexpr uint64_t fl_folded() { return 0; }
+template <class... Rest>
+constexpr uint64_t fl_folded(uint64_t first, Rest... rest) {
+    return (fl_folded(rest...) * 1099511628211u) ^ (first + 1);
+}
+constexpr uint64_t FL_KERNEL_LAYOUT = fl_folded(
+    sizeof(fl_segment), offsetof(fl_segment, n), offsetof(fl_segment, ahead), offsetof(fl_segment, io),
+    offsetof(fl_segment, s), offsetof(fl_segment, col), offsetof(fl_segment, out), offsetof(fl_segment, col_out),
+    offsetof(fl_segment, codes), offsetof(fl_segment, scales),
+    sizeof(fl_small), offsetof(fl_small, batch), offsetof(fl_small, rows), offsetof(fl_small, cols),
+    offsetof(fl_small, host), offsetof(fl_small, scalar), offsetof(fl_small, vec), offsetof(fl_small, state),
+    offsetof(fl_small, round),
+    sizeof(fl_entry), offsetof(fl_entry, name), offsetof(fl_entry, layout), offsetof(fl_entry, stages),
+    offsetof(fl_entry, passes), offsetof(fl_entry, packed));

@@ -1,4 +1,4 @@
-// Passes that read and reduce: each tile has partial results of its own, which dispatch.cpp adds up in a fixed order.
+// Passes that read and reduce: each tile has partial results of its own, which combine.h adds up in a fixed order.
 
 #include <algorithm>
 
@@ -105,7 +105,7 @@ void reduce_tiles(const fl_job* job, int pass, fl_tasks& tasks, int worker) {
         for (int64_t tile = begin; tile < end; ++tile) {
             while (index + 1 < job->n_tensors && job->tensors[index + 1].first_tile <= tile) ++index;
             const fl_tensor& t = job->tensors[index];
-            if (t.row < 0 || t.numel == 0) continue;
+            if (t.set < 0 || t.numel == 0) continue;
             if (index != current) {
                 current = index;
                 fill_scalars(job, t, index, s);

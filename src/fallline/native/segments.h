@@ -10,10 +10,10 @@ namespace {
 inline void fill_scalars(const fl_job* job, const fl_tensor& t, int64_t index, float* s) {
     const fl_program& p = *job->program;
     s[0] = static_cast<float>(job->grad_factor);
-    const double* row = job->rows + static_cast<int64_t>(t.row) * p.n_row;
-    for (int i = 0; i < p.n_row; ++i) s[1 + i] = static_cast<float>(row[i]);
+    const double* host = job->sets + static_cast<int64_t>(t.set) * p.n_host;
+    for (int i = 0; i < p.n_host; ++i) s[1 + i] = static_cast<float>(host[i]);
     const double* scalar = job->scalars + index * p.n_scalars;
-    for (int i = 0; i < p.n_scalars; ++i) s[1 + p.n_row + i] = static_cast<float>(scalar[i]);
+    for (int i = 0; i < p.n_scalars; ++i) s[1 + p.n_host + i] = static_cast<float>(scalar[i]);
 }
 
 // A segment inside one row of one matrix: its values per row and column.
@@ -36,7 +36,7 @@ inline void enter_segment(const fl_program& p, const fl_tensor& t, int64_t matri
     for (int i = 0; i < p.n_segment; ++i) {
         const int v = p.segment_vectors[i];
         const int64_t at = p.vector_space[v] == FL_BATCH ? matrix : matrix * t.rows + row;
-        s[1 + p.n_row + p.n_scalars + i] = place.vectors[v][at];
+        s[1 + p.n_host + p.n_scalars + i] = place.vectors[v][at];
     }
     for (int i = 0; i < p.n_column; ++i) place.col[i] = place.vectors[p.column_vectors[i]] + matrix * t.cols + col;
 }

@@ -61,16 +61,20 @@ inline void gather(const fl_tensor& t, const fl_operand& o, int64_t start, int64
             for (int64_t i = 0; i < run; ++i) out[at + i] = x[i * stride];
         } else {
             for (int64_t i = 0; i < run; ++i)
-                load(static_cast<Format>(o.format), base + (offset + i * stride) * size, nullptr, 0, 1, out + at + i);
+                load(static_cast<Format>(o.format), base + (offset + i * stride) * size, nullptr, 0, 1, 0, out + at + i);
         }
     });
+}
+
+inline Random randomness(const fl_tensor& t, const fl_operand& o, int64_t start) {
+    return {o.stochastic != 0, o.key, t.first + start};
 }
 
 inline void scatter(const fl_tensor& t, const fl_operand& o, int64_t start, int64_t n, const float* in) {
     char* base = static_cast<char*>(o.data);
     // Rounded in logical order first: the random bits belong to the element, not to where it lies.
     alignas(64) uint16_t half[FL_STAGE];
-    if (o.format != F32) store(static_cast<Format>(o.format), half - start, nullptr, start, n, in, o.stochastic, o.key);
+    if (o.format != F32) store(static_cast<Format>(o.format), half, nullptr, 0, n, 0, in, randomness(t, o, start));
     for_runs(t, o.strides, start, n, [&](int64_t at, int64_t offset, int64_t stride, int64_t run) {
         if (o.format == F32) {
             float* x = reinterpret_cast<float*>(base) + offset;
@@ -86,14 +90,29 @@ inline void fetch(const fl_tensor& t, const fl_operand& o, int64_t start, int64_
     if (o.strides)
         gather(t, o, start, n, out);
     else
-        load(static_cast<Format>(o.format), o.data, o.scale, start, n, out);
+        load(static_cast<Format>(o.format), o.data, o.scale, start, n, fl_skew(t), out);
+}
+
+// The first and the last block of a piece may go on in other pieces, so that their scale is not known here: keeps their
+// values, each at its position in the block, to be encoded when it is.
+inline void keep_edges(const fl_tensor& t, const fl_operand& o, int64_t start, int64_t n, const float* in) {
+    const int64_t block = o.format == I4_SIGNED || o.format == I4_NONNEG ? I4_BLOCK : I8_BLOCK;
+    const int64_t skew = fl_skew(t), last = (skew + t.numel - 1) / block;
+    for (int64_t i = 0; i < n;) {
+        const int64_t at = start + i + skew, here = at / block;
+        const int64_t count = count_in_block(at, n - i, static_cast<int>(block));
+        if (here == skew / block) std::memcpy(o.edges + at % block, in + i, sizeof(float) * count);
+        else if (here == last) std::memcpy(o.edges + block + at % block, in + i, sizeof(float) * count);
+        i += count;
+    }
 }
 
 inline void put(const fl_tensor& t, const fl_operand& o, int64_t start, int64_t n, const float* in) {
+    if (o.edges) keep_edges(t, o, start, n, in);
     if (o.strides)
         scatter(t, o, start, n, in);
     else
-        store(static_cast<Format>(o.format), o.data, o.scale, start, n, in, o.stochastic, o.key);
+        store(static_cast<Format>(o.format), o.data, o.scale, start, n, fl_skew(t), in, randomness(t, o, 0));
 }
 
 }  // namespace

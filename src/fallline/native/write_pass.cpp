@@ -1,5 +1,7 @@
 // The last pass, which computes and writes: in place where memory allows, packed on 8-bit states, staged otherwise.
 
+#include <algorithm>
+
 #include "segments.h"
 #include "staging.h"
 #include "tasks.h"
@@ -17,7 +19,7 @@ static_assert(FL_STAGE <= fl_vec::SPAN, "packed kernels hold a stage");
 
 // 8-bit states of a parameter whose other operands are plain float32: the packed kernel can take it.
 bool is_packed(const fl_program& p, const fl_tensor& t) {
-    if (!p.entry->packed || p.tiled || t.echo) return false;
+    if (!p.entry->packed || p.tiled || t.low_precision_copy) return false;
     bool any = false;
     for (int o = 0; o < p.n_operands; ++o) {
         const int format = t.operands[o].format;
@@ -28,37 +30,41 @@ bool is_packed(const fl_program& p, const fl_tensor& t) {
     return any;
 }
 
-// Whether no code of the stage that begins at start means NaN.
-inline bool is_clean(const fl_operand& o, int64_t start) {
+// Whether no code of the stage with these scales means NaN.
+inline bool is_clean(const float* scale) {
     bool marked = false;
-    for (int64_t b = start / I8_BLOCK; b < (start + FL_STAGE) / I8_BLOCK; ++b) marked |= fl_vec::has_nan(o.scale[b]);
+    for (int64_t b = 0; b < FL_STAGE / I8_BLOCK; ++b) marked |= fl_vec::has_nan(scale[b]);
     return !marked;
 }
 
-// The last pass over whole clean blocks of 8-bit states; returns how many elements from start on it did.
+// The last pass over whole clean stages of 8-bit states; returns how many elements from start on it did.
 int64_t write_packed(const fl_job* job, const fl_tensor& t, int64_t start, int64_t n, const float* s) {
     const fl_program& p = *job->program;
     float* io[FL_MAX_OPERANDS];
     uint8_t* codes[FL_MAX_OPERANDS];
     float* scales[FL_MAX_OPERANDS];
+    const int64_t skew = fl_skew(t);
     int64_t done = 0;
     for (; done + FL_STAGE <= n; done += FL_STAGE) {
-        const int64_t e = start + done;
+        const int64_t e = start + done, block = (e + skew) / I8_BLOCK - skew / I8_BLOCK;
         for (int o = 0; o < p.n_operands; ++o) {
             const fl_operand& operand = t.operands[o];
             if (!(p.packable >> o & 1)) {
                 io[o] = static_cast<float*>(operand.data) + e;
                 continue;
             }
-            if (!is_clean(operand, e)) return done;
+            if (!is_clean(operand.scale + block)) return done;
             codes[o] = static_cast<uint8_t*>(operand.data) + e;
-            scales[o] = operand.scale + e / I8_BLOCK;
+            scales[o] = operand.scale + block;
         }
         const fl_segment segment{FL_STAGE, fl_ahead, io, s, nullptr, nullptr, nullptr, codes, scales};
         p.entry->packed(&segment);
     }
     return done;
 }
+
+// How many elements from e on lie in the same stage.
+inline int64_t room_in_stage(const fl_tensor& t, int64_t e) { return FL_STAGE - (e + fl_skew(t)) % FL_STAGE; }
 
 // The last pass over [start, start + n) of a parameter.
 void write_range(const fl_job* job, fl_tensor& t, int64_t start, int64_t n, bool direct, float* s, Place& place,
@@ -89,8 +95,8 @@ void write_range(const fl_job* job, fl_tensor& t, int64_t start, int64_t n, bool
         return;
     }
     const uint32_t reads = p.reads[p.n_passes - 1];
-    for (int64_t e = start, end = start + n; e < end; e += FL_STAGE) {
-        const int64_t m = end - e < FL_STAGE ? end - e : FL_STAGE;
+    for (int64_t e = start, end = start + n, m; e < end; e += m) {
+        m = std::min(end - e, room_in_stage(t, e));
         float* block[FL_MAX_OPERANDS];
         for (int o = 0; o < p.n_operands; ++o) {
             const fl_operand& operand = t.operands[o];
@@ -109,7 +115,7 @@ void write_range(const fl_job* job, fl_tensor& t, int64_t start, int64_t n, bool
         compute(block, e, m);
         for (int o = 0; o < p.n_operands; ++o)
             if ((p.writes >> o & 1) && !is_direct(t.operands[o])) put(t, t.operands[o], e, m, block[o]);
-        if (t.echo && (p.writes & 1)) put(t, *t.echo, e, m, block[0]);
+        if (t.low_precision_copy && (p.writes & 1)) put(t, *t.low_precision_copy, e, m, block[0]);
     }
 }
 
@@ -122,28 +128,28 @@ void write_chunks(const fl_job* job, fl_tasks& tasks, int worker) {
     float s[FL_MAX_SCALARS];
     int64_t current = -1;
     bool direct = false, packed = false;
-    for (int64_t begin, end; tasks.take(worker, begin, end);) {
+    for (int64_t begin, last; tasks.take(worker, begin, last);) {
         int64_t index = owner_of(job, begin, &fl_tensor::first_chunk);
-        for (int64_t chunk = begin; chunk < end; ++chunk) {
+        for (int64_t chunk = begin; chunk < last; ++chunk) {
             while (index + 1 < job->n_tensors && job->tensors[index + 1].first_chunk <= chunk) ++index;
             fl_tensor& t = job->tensors[index];
-            if (t.row < 0) continue;
+            if (t.set < 0) continue;
             if (index != current) {
                 current = index;
                 fill_scalars(job, t, index, s);
                 if (p.n_vectors) locate_vectors(job, t, place);
-                direct = !t.echo;
+                direct = !t.low_precision_copy;
                 for (int o = 0; o < p.n_operands; ++o) direct = direct && is_direct(t.operands[o]);
                 packed = is_packed(p, t);
             }
-            const int64_t start = (chunk - t.first_chunk) * FL_CHUNK;
-            const int64_t n = t.numel - start < FL_CHUNK ? t.numel - start : FL_CHUNK;
-            for (int64_t done = 0; done < n;) {
-                if (packed) done += write_packed(job, t, start + done, n - done, s);
-                // What is left: everything, one stage with a NaN, or the end of the parameter.
-                const int64_t rest = packed && n - done > FL_STAGE ? FL_STAGE : n - done;
-                if (rest > 0) write_range(job, t, start + done, rest, direct, s, place, staged);
-                done += rest;
+            const int64_t from = (chunk - t.first_chunk) * FL_CHUNK - fl_skew(t);
+            const int64_t end = std::min(t.numel, from + FL_CHUNK);
+            for (int64_t at = std::max<int64_t>(from, 0); at < end;) {
+                if (packed && room_in_stage(t, at) == FL_STAGE) at += write_packed(job, t, at, end - at, s);
+                // What is left: everything, one stage with a NaN or at an edge of the piece.
+                const int64_t rest = packed ? std::min(end - at, room_in_stage(t, at)) : end - at;
+                if (rest > 0) write_range(job, t, at, rest, direct, s, place, staged);
+                at += rest;
             }
         }
     }

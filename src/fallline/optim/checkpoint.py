@@ -6,6 +6,7 @@ with one entry more that says what wrote it, and which entries of states are the
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Collection, Mapping
@@ -16,12 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fallline.lower.batch import real_shape
-from fallline.optim import modes
+from fallline.optim.checkpoint_origin import torch_writers
+from fallline.optim.group_reader import MODE, RULE, GroupReader
+from fallline.optim.hyperparameters import STEP
 from fallline.optim.options import GROUP_OPTIONS, IMPLEMENTATION, REFUSED
 from fallline.optim.planning import all_params
-from fallline.optim.states import MASTER, STEP, WatchedStates, fitted, fitted_master, keys_of
-from fallline.optim.torch_classes import torch_writers
+from fallline.optim.states import MASTER, Piece, fitted, fitted_master, keys_of
+from fallline.optim.watched import WatchedStates
 from fallline.optimizers import descriptions
 from fallline.rules.rule import Rule
 
@@ -29,9 +31,10 @@ if TYPE_CHECKING:
     from fallline.optim.optimizer import RuleOptimizer
 
 HEADER = "fallline"
-VERSION = 1
+VERSION = 2
+"""1: one rule for all groups.  Checkpoints of one rule are still written so, for a fallline that knows no other."""
 OWN = "own"
-"""Under the header: keys in parameters' states that are not the rule's.  Only who saves knows that they are not of
+"""Under the header: keys in parameters' states that are not the rule's.  Only the writer knows that they are not of
 another method, or of the rule before it was edited."""
 
 
@@ -39,22 +42,28 @@ def save(optimizer: RuleOptimizer) -> dict[str, Any]:
     """Torch's dictionary and our header, with counters on their own instead of views of one tensor."""
     for before in optimizer._optimizer_state_dict_pre_hooks.values():
         before(optimizer)
-    numbers = {id(p): number for number, p in enumerate(all_params(optimizer.param_groups))}
+    numbers: dict[int, int] = {}
+    for number, param in enumerate(all_params(optimizer.param_groups)):
+        numbers.setdefault(id(param), number)  # as in torch, one that occurs twice has its first number
     groups = [
         {**{name: _plain(value) for name, value in group.items()}, "params": [numbers[id(p)] for p in group["params"]]}
         for group in optimizer.param_groups
     ]
-    rule = optimizer.description.rule
-    scalars = {STEP, *(name for name, state in rule.states.items() if state.shape == "scalar")}
+    rules = {id(p): optimizer._readers.of(group).rule for group in optimizer.param_groups for p in group["params"]}
     states: dict[Any, Any] = {}
+    own: set[Any] = set()
     everything: Mapping[Any, Any] = optimizer.state
     for key, entry in everything.items():
         if not isinstance(key, Tensor):
             states[key] = entry  # the user's own
         elif id(key) in numbers:
+            rule = rules[id(key)]
+            scalars = {STEP, *(name for name, state in rule.states.items() if state.shape == "scalar")}
             states[numbers[id(key)]] = {k: v.clone() if k in scalars else v for k, v in entry.items()}
-    header: dict[str, Any] = {"version": VERSION, "rule": rule.name}
-    own = {key for number in numbers.values() for key in states.get(number, ())} - _keys_of_rule(rule)
+            own |= entry.keys() - _keys_of_rule(rule)
+    header: dict[str, Any] = {"version": 1, "rule": optimizer.description.rule.name}
+    if any(RULE in group for group in groups):
+        header["version"] = VERSION
     if own:
         header[OWN] = sorted(own, key=str)
     saved: dict[str, Any] = {"state": states, "param_groups": groups, HEADER: header}
@@ -64,12 +73,13 @@ def save(optimizer: RuleOptimizer) -> dict[str, Any]:
     return saved
 
 
-def _keys_of_rule(rule: Rule) -> set[str]:
+@functools.cache
+def _keys_of_rule(rule: Rule) -> frozenset[str]:
     """Every key that the rule may have in a parameter's state, in whatever format."""
     keys = {STEP, MASTER}
     for name, state in rule.states.items():
         keys.update(keys_of(name) if state.low_bit else (name,))
-    return keys
+    return frozenset(keys)
 
 
 def _plain(value: Any) -> Any:
@@ -95,6 +105,10 @@ def export_for_torch(optimizer: RuleOptimizer) -> dict[str, Any]:
         raise ValueError(f"torch.optim has no {optimizer.description.class_name}; use state_dict() to save it")
     theirs = inspect.signature(getattr(torch.optim, optimizer.description.torch_class)).parameters
     for group in optimizer.param_groups:
+        if RULE in group:
+            raise ValueError(
+                f"torch.optim has no optimizer with a group of {group[RULE]!r}; use state_dict() to save it"
+            )
         for name in optimizer.description.defaults:
             if name not in theirs and name not in GROUP_OPTIONS:
                 _check_usual(optimizer, group, name, "use state_dict() to save it")
@@ -111,7 +125,8 @@ def export_for_torch(optimizer: RuleOptimizer) -> dict[str, Any]:
             if state.shape == "scalar":
                 plain[name] = entry[name].to(torch.get_default_dtype())
             elif not state.is_scalar:
-                plain.update(fitted(name, state, entry, param, "float32", f"the state of parameter {number}") or {})
+                where = f"the state of parameter {number}"
+                plain.update(fitted(name, state, entry, Piece(param), "float32", where) or {})
         saved["state"][number] = plain
     return saved
 
@@ -129,6 +144,9 @@ def load(optimizer: RuleOptimizer, state_dict: dict[str, Any]) -> None:
     _check_origin(optimizer, saved)
     params = _matched(optimizer, saved)
     origin = optimizer.description.torch_class if HEADER not in saved else None
+    if HEADER in saved and saved[HEADER]["rule"] != optimizer.description.rule.name:
+        for group in optimizer.param_groups:  # of the same family, which has no variants in common
+            _check_usual(optimizer, group, "variant", "load it into the class that wrote it")
     own = (saved.get(HEADER) or {}).get(OWN, [])
     merged = [
         _merged_group(optimizer, mine, theirs, f"group {i} of the checkpoint", origin)
@@ -185,10 +203,16 @@ def _check_origin(optimizer: RuleOptimizer, saved: Any) -> None:
             f"this checkpoint has format version {header['version']}, this fallline reads up to {VERSION}; "
             "install a newer fallline"
         )
-    if header.get("rule") != rule.name:
+    if _family(header.get("rule")) != _family(rule.name):
         other = next((d.class_name for d in descriptions() if d.rule.name == header.get("rule")), None)
         remedy = f"load it into fallline.{other}" if other else "load it into the optimizer that wrote it"
         raise ValueError(f"{name} cannot load a checkpoint of {header.get('rule')!r}; {remedy}")
+
+
+def _family(rule: Any) -> Any:
+    """The name under which rules go whose states and options mean the same: Adam with decoupled decay is AdamW, and the
+    option in the groups says which of them it is."""
+    return next((d.family for d in descriptions() if d.rule.name == rule and d.family), rule)
 
 
 def _refuse_another_of_torch(optimizer: RuleOptimizer, groups: list[Any]) -> None:
@@ -226,7 +250,7 @@ def _matched(optimizer: RuleOptimizer, saved: Mapping[str, Any]) -> dict[Any, Te
 
 
 def _check_usual(optimizer: RuleOptimizer, group: Mapping[str, Any], name: str, remedy: str) -> None:
-    """Of an option that torch does not have, it has the default: one of several variants, ε outside the root."""
+    """Raises if an option that torch does not have is not at its default (a variant, ε outside the root)."""
     description = optimizer.description
     usual = {**GROUP_OPTIONS, **description.defaults}.get(name)
     if group.get(name, usual) != usual:
@@ -243,7 +267,14 @@ def _merged_group(
     """The checkpoint's hyperparameters and what schedulers keep beside them; how and in what memory to
     compute stays as this object was made, and so does what makes a preset one.  What ``torch_class``, its
     origin, does not have stays too."""
-    description = optimizer.description
+    reader = optimizer._readers.of(mine)
+    description = reader.description
+    if theirs.get(RULE) != mine.get(RULE):
+        rules = [group.get(RULE, optimizer.description.name) for group in (theirs, mine)]
+        raise ValueError(
+            f"{where} is stepped by {rules[0]!r}, that of this optimizer by {rules[1]!r}; "
+            "give it the rule that was saved"
+        )
     known = None
     if torch_class is not None:
         usual = description.defaults.get("variant")
@@ -264,27 +295,26 @@ def _merged_group(
                 f"{where} has {name}={theirs[name]!r}: it is of another optimizer than {type(optimizer).__name__}; "
                 "load it into the class that wrote it"
             )
-    keep = {"params", *REFUSED, *IMPLEMENTATION, *description.preset_options}
+    keep = {"params", RULE, *REFUSED, *IMPLEMENTATION, *description.preset_options}
     new = {name: deepcopy(value) for name, value in theirs.items() if name not in keep}
     if torch_class is None:
-        new.update(_group_states(optimizer, theirs, where))
+        new.update(_group_states(reader, theirs, where))
     try:
-        optimizer._reader.check({**mine, **new})
+        reader.check({**mine, **new})
     except (TypeError, ValueError) as error:
         raise ValueError(f"{where}: {error}") from None
     return new
 
 
-def _group_states(optimizer: RuleOptimizer, theirs: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """What a group keeps beside its options (Prodigy's d): without it, it would begin anew in the middle of a run."""
+def _group_states(reader: GroupReader, theirs: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The numbers that a group keeps beside its options (Prodigy's d), without which it would begin anew."""
     found: dict[str, Any] = {}
-    for name in optimizer._group_states():
+    for name in reader.group_states:
         if name not in theirs:
             raise ValueError(
-                f"{where} has no {name!r}, without which {type(optimizer).__name__} cannot go on; "
-                "load a whole checkpoint"
+                f"{where} has no {name!r}, without which {reader.optimizer} cannot go on; load a whole checkpoint"
             )
-        if name != modes.FLAG:
+        if name != MODE:
             found[name] = int(_count(theirs[name], where)) if name == STEP else _number(theirs[name], name, where)
         elif isinstance(theirs[name], bool):
             found[name] = theirs[name]
@@ -298,15 +328,16 @@ def _loaded_entry(
 ) -> dict[str, Any]:
     """A saved state in the formats that this optimizer keeps, in memory of its own; the user's ``own`` entries as they
     are."""
-    rule = optimizer.description.rule
-    statics = dict(optimizer._reader.trace(group, len(real_shape(param))).statics)
+    reader = optimizer._readers.of(group)
+    rule, piece = reader.rule, Piece(param, optimizer._places.get(param))
+    statics = dict(reader.trace(group, len(piece.shape)).statics)
     if not isinstance(entry, Mapping):
         raise ValueError(f"{where} is of type {type(entry).__name__}; it should be a dict")
     known = _keys_of_rule(rule)
     for key in entry:
         if key not in known and key not in own:
             raise ValueError(
-                f"{where} has {key!r}, which {type(optimizer).__name__} does not know (it has "
+                f"{where} has {key!r}, which {reader.description.class_name} does not know (it has "
                 f"{', '.join(rule.states) or 'no states'}); load it into the optimizer that wrote it"
             )
     result: dict[str, Any] = {}
@@ -315,26 +346,26 @@ def _loaded_entry(
             if name in entry:
                 result[name] = torch.tensor(_number(entry[name], name, where), dtype=torch.float64, device="cpu")
         elif not state.is_scalar:
-            found = fitted(name, state.settled(statics), entry, param, group["state_dtype"], where) or {}
+            found = fitted(name, state.settled(statics), entry, piece, group["state_dtype"], where) or {}
             result.update((key, _own(value, param)) for key, value in found.items())
     if group["master_weights"] and entry.get(MASTER) is not None:
         result[MASTER] = _own(fitted_master(entry, param, where), param)
     if result or STEP in entry:
         # torch's SGD keeps no counter; a buffer means that there was a first step.
         result[STEP] = torch.tensor(_count(entry.get(STEP, 1.0), where), dtype=torch.float32, device="cpu")
-        _refuse_incomplete(optimizer, result, where)
+        _refuse_incomplete(reader, result, where)
     result.update((key, _copied(entry[key], param)) for key in entry if key not in known)
     return result
 
 
-def _refuse_incomplete(optimizer: RuleOptimizer, entry: Mapping[str, Any], where: str) -> None:
+def _refuse_incomplete(reader: GroupReader, entry: Mapping[str, Any], where: str) -> None:
     """A state that always exists would otherwise begin anew in the middle of a run; one that a flag switches on may
     be missing, if the flag was set after the last step."""
-    for name, state in optimizer.description.rule.states.items():
+    for name, state in reader.rule.states.items():
         in_group = state.shape in ("group", "optimizer")
         if state.when is None and not in_group and not any(key in entry for key in keys_of(name)):
             raise ValueError(
-                f"{where} has no {name!r}, without which {type(optimizer).__name__} cannot go on; "
+                f"{where} has no {name!r}, without which {reader.optimizer} cannot go on; "
                 "load a whole checkpoint, or one without this parameter's state to begin it anew"
             )
 

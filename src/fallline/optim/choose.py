@@ -14,72 +14,74 @@ import torch
 from torch import Tensor
 
 import fallline
-from fallline.lower.batch import Item
-from fallline.lower.native.launch import supports
-from fallline.lower.native.library import NativeUnavailable
+from fallline.lower.catalogue import find_lowering, lowerings
+from fallline.lower.executor import Lowering
+from fallline.lower.item import Item
 from fallline.optim.options import wanted_lowering
-from fallline.optim.states import bare_item
+from fallline.optim.states import Piece, bare_item
 from fallline.rules.program import Program
 
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    lowering: str
+    lowering: Lowering
     reason: str
+    """Why this one, or why not a faster one."""
 
 
 def choose_lowering(program: Program, item: Item, group: Mapping[str, Any]) -> Choice:
     """The lowering that the group's flags ask for, or the fastest one that is correct."""
     wanted = wanted_lowering(group)
-    if wanted not in ("auto", "native", "native each"):
-        return Choice(wanted, "asked for")
-    obstacle = _obstacle(item)
-    if obstacle is None:
-        from fallline.lower.native.kernels import kernel
+    if wanted is None:
+        return _fastest(program, item, [lowering for lowering in lowerings() if lowering.automatic])
+    lowering = find_lowering(wanted.name)
+    if (obstacle := lowering.obstacle(item)) is not None:
+        raise ValueError(f"{wanted.asked} is not possible: {obstacle}; {wanted.remedy}")
+    if (missing := lowering.missing(program)) is None:
+        return Choice(lowering, "asked for")
+    return Choice(_next_best(program, item, lowering, missing).lowering, _without(lowering, missing))
 
-        try:
-            kernel(program)
-            return Choice("native", "fastest") if wanted == "auto" else Choice(wanted, "asked for")
-        except NativeUnavailable as reason:
-            _notice(str(reason))
-            return Choice("foreach", f"no native kernel: {reason}")
-    if wanted != "auto":
-        raise ValueError(f"fused=True is not possible: {obstacle}; use fused=None for the fastest that is")
-    return Choice("foreach", obstacle)
+
+def _fastest(program: Program, item: Item, candidates: list[Lowering]) -> Choice:
+    """The first one that can, with the reason why the one before it cannot."""
+    reason = "fastest"
+    for lowering in candidates:
+        if (obstacle := lowering.obstacle(item)) is not None:
+            reason = obstacle
+        elif (missing := lowering.missing(program)) is not None:
+            _notice(lowering, missing)
+            reason = _without(lowering, missing)
+        else:
+            return Choice(lowering, reason)
+    raise ValueError(f"no lowering can step this parameter: {reason}")
+
+
+def _next_best(program: Program, item: Item, lowering: Lowering, missing: str) -> Choice:
+    _notice(lowering, missing)
+    others = [other for other in lowerings() if other.automatic and other.missing(program) is None]
+    return _fastest(program, item, others)
+
+
+def _without(lowering: Lowering, missing: str) -> str:
+    return f"no {lowering.kernels} kernel: {missing}"
 
 
 def check_possible(param: Tensor, group: Mapping[str, Any], name: str) -> None:
-    """Raises if the group asks for a lowering that cannot step this parameter."""
-    if wanted_lowering(group).startswith("native") and (obstacle := _obstacle(bare_item(param))):
-        raise ValueError(f"fused=True is not possible for {name}: {obstacle}; use fused=None for the fastest that is")
+    """Raises if the group asks for a lowering that cannot step this parameter.  A parameter on the meta device has no
+    memory yet: it is looked at again when it is stepped."""
+    wanted = wanted_lowering(group)
+    if wanted is None or param.device.type == "meta":
+        return
+    if (obstacle := find_lowering(wanted.name).obstacle(bare_item(Piece(param)))) is not None:
+        raise ValueError(f"{wanted.asked} is not possible for {name}: {obstacle}; {wanted.remedy}")
 
 
-def _obstacle(item: Item) -> str | None:
-    """Why native cannot address this parameter."""
-    if item.dtype == torch.float64:
-        return "float64 has no native kernel"
-    if len(item.shape) > 64:
-        return "more than 64 axes"
-    for operand in (*item.operands, *((item.echo,) if item.echo else ())):
-        data = operand.data
-        if data.device.type != "cpu":
-            return f"the parameter is on {data.device}"
-        if operand.lazy:
-            return "it is a lazily conjugated or negated view"
-        if operand.format is None and not supports(data):
-            return f"{data.dtype} has no native kernel"
-    return None
-
-
-_noticed: set[str] = set()
-
-
-def _notice(reason: str) -> None:
+def _notice(lowering: Lowering, missing: str) -> None:
     """Once per reason and process: everything still works, only slower."""
-    if reason not in _noticed:
-        _noticed.add(reason)
+    if not lowering.was_told(missing):
         warnings.warn(
-            f"fallline runs without its native kernels, through foreach: {reason} (`fallline doctor` says more)",
+            f"fallline runs without its {lowering.kernels} kernels, through foreach: {missing} "
+            "(`fallline doctor` says more)",
             RuntimeWarning,
             stacklevel=_users_level(),
         )

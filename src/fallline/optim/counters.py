@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
@@ -40,7 +39,7 @@ class Counters:
             self._common += 1.0
             self.array.fill(self._common)  # in a small step the addition would take longer than the kernel
 
-    def advance(self, numbers: Sequence[int]) -> None:
+    def advance(self, numbers: Any) -> None:
         self.array[numbers] += 1.0
         self._version = -1
 

@@ -1,40 +1,90 @@
-"""Which lowering steps which parameters, in words."""
+"""Which lowering steps which parameters: data that also prints."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from fallline.lower.batch import real_shape
-from fallline.optim.choose import Choice, choose_lowering
-from fallline.optim.group_reader import GroupReader
-from fallline.optim.planning import Groups
-from fallline.optim.states import bare_item
+from fallline.lower.item import Place
+from fallline.optim.choose import choose_lowering
+from fallline.optim.group_reader import Readers
+from fallline.optim.states import Piece, bare_item
 
 
-def explain(reader: GroupReader, groups: Groups, states: Mapping[Tensor, Any]) -> str:
-    found: dict[Choice, list[tuple[int, Tensor]]] = {}
+@dataclasses.dataclass(frozen=True)
+class Stepped:
+    """Parameters that one lowering steps for one reason."""
+
+    rule: str
+    lowering: str
+    reason: str
+    """Why this lowering, or why not a faster one."""
+    groups: tuple[int, ...]
+    tensors: int
+    elements: int
+
+
+class Explanation(str):
+    """What ``optimizer.explain()`` returns: the text to print, with the data that it was written from."""
+
+    parts: tuple[Stepped, ...]
+    waiting: int
+    """Parameters that had no gradient yet, and so have no state."""
+
+    def __new__(cls, parts: tuple[Stepped, ...], waiting: int) -> Explanation:
+        explanation = super().__new__(cls, "\n".join(_lines(parts, waiting)))
+        explanation.parts, explanation.waiting = parts, waiting
+        return explanation
+
+    # Shown in a notebook or at the prompt as it is printed.
+    __repr__ = str.__str__
+
+
+def _lines(parts: Sequence[Stepped], waiting: int) -> list[str]:
+    several = len({part.rule for part in parts}) > 1
+    lines = []
+    for part in parts:
+        named = f"group{'s' if len(part.groups) > 1 else ''} {', '.join(map(str, part.groups))}"
+        tensors = f"{part.tensors} tensor{'s' if part.tensors > 1 else ''}"
+        rule = f"{part.rule}, " if several else ""
+        lines.append(f"{named}: {tensors}, {part.elements:,} elements: {rule}{part.lowering} ({part.reason})")
+    if waiting:
+        parameters = f"{waiting} parameter{'s have' if waiting > 1 else ' has'}"
+        lines.append(f"{parameters} had no gradient yet, and no state")
+    return lines
+
+
+def explain(
+    readers: Readers,
+    groups: Sequence[Mapping[str, Any]],
+    states: Mapping[Tensor, Any],
+    places: Mapping[Tensor, Place],
+) -> Explanation:
+    found: dict[tuple[str, str, str], list[tuple[int, Tensor]]] = {}
     waiting = 0
     for g, group in enumerate(groups):
+        reader = readers.of(group)
         reader.check(group)
         for param in group["params"]:
             if is_lazy(param):
                 waiting += 1
                 continue
-            program = reader.description.rule.program(reader.trace(group, len(real_shape(param))))
-            found.setdefault(choose_lowering(program, bare_item(param), group), []).append((g, param))
+            piece = Piece(param, places.get(param))
+            choice = choose_lowering(reader.program(group, len(piece.shape)), bare_item(piece), group)
+            key = (reader.description.name, choice.lowering.name, choice.reason)
+            found.setdefault(key, []).append((g, param))
             waiting += not states.get(param) and param.grad is None
-    lines = []
-    for choice, members in found.items():
-        numbers = list(dict.fromkeys(g for g, _ in members))
-        tensors = f"{len(members)} tensor{'s' if len(members) > 1 else ''}"
-        count = sum(param.numel() for _, param in members)
-        named = f"group{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
-        lines.append(f"{named}: {tensors}, {count:,} elements: {choice.lowering} ({choice.reason})")
-    if waiting:
-        parameters = f"{waiting} parameter{'s have' if waiting > 1 else ' has'}"
-        lines.append(f"{parameters} had no gradient yet, and no state")
-    return "\n".join(lines)
+    parts = tuple(
+        Stepped(
+            *key,
+            groups=tuple(dict.fromkeys(g for g, _ in members)),
+            tensors=len(members),
+            elements=sum(param.numel() for _, param in members),
+        )
+        for key, members in found.items()
+    )
+    return Explanation(parts, waiting)

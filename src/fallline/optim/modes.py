@@ -10,10 +10,10 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from fallline.optim.group_reader import MODE
+
 if TYPE_CHECKING:
     from fallline.optim.optimizer import RuleOptimizer
-
-FLAG = "train_mode"
 
 
 def methods() -> dict[str, Callable[..., None]]:
@@ -29,7 +29,7 @@ def methods() -> dict[str, Callable[..., None]]:
 
 
 def in_train_mode(optimizer: RuleOptimizer) -> bool:
-    return bool(optimizer.param_groups[0].get(FLAG, True))
+    return all(group.get(MODE, True) for group in optimizer.param_groups)
 
 
 def _switch(optimizer: RuleOptimizer, mode: str) -> None:
@@ -37,7 +37,8 @@ def _switch(optimizer: RuleOptimizer, mode: str) -> None:
         return
     optimizer.run_entry(mode)
     for group in optimizer.param_groups:
-        group[FLAG] = mode == "train"
+        if MODE in group:
+            group[MODE] = mode == "train"
 
 
 def refuse_step(optimizer: RuleOptimizer) -> None:

@@ -5,35 +5,41 @@ from __future__ import annotations
 import dataclasses
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
-from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
-from fallline.lower.batch import StepNumbers
-from fallline.lower.together import Late, together
-from fallline.optim import checkpoint, gradients, modes
-from fallline.optim.explain import explain
-from fallline.optim.group_reader import GroupReader
+from fallline.lower.coupled import Joiner, check_coupled, together
+from fallline.lower.executor import Deferred, StepScalars
+from fallline.lower.item import Place
+from fallline.optim import checkpoint, modes
+from fallline.optim.binding import Outdated, bind
+from fallline.optim.clipping import gradient_factor, note_overflow
+from fallline.optim.explain import Explanation, explain
+from fallline.optim.group_reader import MODE, RULE, GroupReader, Readers, check_must_match
+from fallline.optim.hyperparameters import STEP
 from fallline.optim.layout import refuse_repeated
 from fallline.optim.options import (
     GROUP_OPTIONS,
     OPTIMIZER_OPTIONS,
-    check_alike,
     check_group_keys,
     check_optimizer_options,
 )
-from fallline.optim.plan import Bucket, Plan, ScalarWrite
+from fallline.optim.plan import Bucket, Plan
 from fallline.optim.planning import is_current, make_plan
-from fallline.optim.scalars import GroupClasses, Rows
-from fallline.optim.states import STEP, Watched, WatchedStates, follow
+from fallline.optim.scalars import shared_lrs
+from fallline.optim.sparse import Sparse, run_sparse
+from fallline.optim.states import follow
+from fallline.optim.torch_hooks import frame_callback, has_hooks, profiler_enabled, with_hooks
+from fallline.optim.watched import Watched, WatchedStates
 from fallline.optimizers.describe import Description
 from fallline.rules.program import Program
 
-_profiler_enabled = torch._C._autograd._profiler_enabled
+Work = tuple[Bucket, Sequence[int], StepScalars]
+"""A bucket, which of its parameters take part in a step, and the step's numbers."""
 
 
 class RuleOptimizer(torch.optim.Optimizer):
@@ -70,57 +76,77 @@ class RuleOptimizer(torch.optim.Optimizer):
         self.clip_norm: float | None = own["clip_norm"]
         self.skip_nonfinite: bool = own["skip_nonfinite"]
         self.grad_norm: Tensor | None = None
-        self._plan: Plan | None = None
-        self._read_description()
+        self._begin()
         defaults = {**values, **self.description.torch_group}
-        self._reader.check(defaults)
+        self._readers.own.check(defaults)
         super().__init__(params, defaults)
         self._adopt_states()
 
-    def _read_description(self) -> None:
-        """What follows from the class alone, and so is neither copied nor saved."""
-        self._reader = GroupReader(self.description, type(self).__name__)
-        self._classes = GroupClasses(self.description)
+    def _begin(self) -> None:
+        """Sets what follows from the class, or belongs to this process, and so is neither copied nor saved."""
+        self._plan: Plan | None = None
+        self._readers = Readers(self.description, type(self).__name__)
         reminder = self.description.reminder
         self._until_reminded = reminder.steps if reminder else 0
+        self._places: dict[Tensor, Place] = {}
+        self.joiner: Joiner | None = None
+        """Joins reductions with other processes, if parameters are pieces."""
+
+    def shard(self, places: Mapping[Tensor, Place], joiner: Joiner | None) -> None:
+        """Tells the optimizer that its parameters are pieces: where each lies in the whole, and who joins reductions
+        with the processes that have the other pieces."""
+        self._places, self.joiner, self._plan = dict(places), joiner, None
 
     # ------------------------------------------------------------------ groups
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        check_group_keys(param_group, {*self.defaults, *self._group_states()}, type(self).__name__)
-        self._reader.check({**self.defaults, **param_group})
+        """Adds a group; ``"rule": "adamw"`` gives it another rule than the optimizer's, with that rule's defaults."""
+        reader = self._readers.of(param_group) if isinstance(param_group, dict) else self._readers.own
+        options = {**GROUP_OPTIONS, **reader.description.defaults, **reader.description.torch_group}
+        check_group_keys(param_group, {RULE, *options, *reader.group_states}, type(self).__name__)
+        if reader is not self._readers.own:
+            shared = {name: self.defaults[name] for name in GROUP_OPTIONS if name not in reader.description.defaults}
+            for name, value in {**shared, **reader.description.settings(param_group)}.items():
+                param_group.setdefault(name, value)
+        reader.check({**self.defaults, **param_group})
         refuse_repeated(param_group)
         super().add_param_group(param_group)
         group = self.param_groups[-1]
+        if reader is not self._readers.own:
+            for name in self.defaults:
+                if name not in options:
+                    del group[name]  # torch has put in what the optimizer's own rule needs
         try:
-            for index, param in enumerate(group["params"]):
-                if not is_lazy(param):  # which has no shape before the first forward pass: looked at when it steps
-                    self._reader.check_member(group, len(self.param_groups) - 1, index)
-            self._reader.check_formats(group)
-            self._classes.shared_lr(self.param_groups)
-            check_alike(self.param_groups, self.description)
+            self._check_new_group(group, reader)
         except Exception:
             self.param_groups.pop()
             raise
-        for name, state in self.description.rule.states.items():
-            if state.shape == "optimizer" and len(self.param_groups) > 1:
-                group[name] = self.param_groups[0][name]
-            elif state.shape in ("group", "optimizer"):
-                # What belongs to the whole optimizer starts from its own arguments, not from those of a group.
-                start = group if state.shape == "group" else self.defaults
-                group.setdefault(name, float(self._reader.initial(state, start)))
-        if self.description.rule.counts == "group":
-            group.setdefault(STEP, 0)
-        if self.description.has_modes:
-            group[modes.FLAG] = self.param_groups[0].get(modes.FLAG, True)
+        self._begin_group(group, reader)
         self._plan = None
 
-    def _group_states(self) -> list[str]:
-        """What this optimizer keeps in a group beside its options."""
-        rule = self.description.rule
-        names = [name for name, state in rule.states.items() if state.shape in ("group", "optimizer")]
-        names += [STEP] if rule.counts == "group" else []
-        return names + ([modes.FLAG] if self.description.has_modes else [])
+    def _check_new_group(self, group: dict[str, Any], reader: GroupReader) -> None:
+        for index, param in enumerate(group["params"]):
+            if not is_lazy(param):  # which has no shape before the first forward pass: looked at when it steps
+                reader.check_member(group, len(self.param_groups) - 1, index)
+        reader.check_formats(group)
+        readers = self._readers.of_all(self.param_groups)
+        shared_lrs(readers, self.param_groups)
+        check_must_match(self.param_groups, readers)
+
+    def _begin_group(self, group: dict[str, Any], reader: GroupReader) -> None:
+        """The numbers that a group keeps beside its options, at their start."""
+        alike = [other for other in self.param_groups[:-1] if self._readers.of(other).rule is reader.rule]
+        for name, state in reader.rule.states.items():
+            if state.shape == "optimizer" and alike:
+                group[name] = alike[0][name]
+            elif state.shape in ("group", "optimizer"):
+                # A number of the whole optimizer starts from its own arguments, not from those of a group.
+                start = self.defaults if state.shape == "optimizer" and reader is self._readers.own else group
+                group.setdefault(name, float(reader.initial(state, start)))
+        if reader.rule.counts == "group":
+            group.setdefault(STEP, 0)
+        if reader.description.has_modes:
+            group[MODE] = alike[0].get(MODE, True) if alike else True
 
     # ------------------------------------------------------------------ plan
 
@@ -147,7 +173,7 @@ class RuleOptimizer(torch.optim.Optimizer):
     def _current_plan(self) -> Plan:
         """The last step's plan if it still holds."""
         plan = self._plan
-        if plan is not None and is_current(plan, self._reader, self.param_groups, self.state):
+        if plan is not None and is_current(plan, self._readers, self.param_groups, self.state):
             return plan
         return self._new_plan()
 
@@ -157,7 +183,10 @@ class RuleOptimizer(torch.optim.Optimizer):
     def _new_plan(self) -> Plan:
         if not isinstance(self.state, WatchedStates):
             self._adopt_states()
-        return make_plan(self._reader, self.param_groups, self.state, self._invalidation())
+        plan = make_plan(self._readers, self.param_groups, self.state, self._places, self._invalidation())
+        for rule in {bucket.rule for bucket in plan.buckets}:
+            check_coupled(bucket.program for bucket in plan.buckets if bucket.rule is rule)
+        return plan
 
     def _keep(self, plan: Plan) -> None:
         """After a step: its states are the optimizer's, and the next step may use the plan again.  One that was refused
@@ -170,10 +199,10 @@ class RuleOptimizer(torch.optim.Optimizer):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step.  ``closure`` reevaluates the model and returns the loss, as in torch."""
-        if torch.compiler.is_dynamo_compiling() or _frame_callback() is not None:
+        if torch.compiler.is_dynamo_compiling() or frame_callback() is not None:
             return _untraced_step(self, closure)
         # Around a subclass's own step() torch has put its wrapper, which runs the hooks.
-        if (_profiler_enabled() or _has_hooks(self)) and type(self).step is RuleOptimizer.step:
+        if (profiler_enabled() or has_hooks(self)) and type(self).step is RuleOptimizer.step:
             return _hooked_step(self, closure) if closure is not None else _hooked_step(self)
         return self._step(closure)
 
@@ -191,42 +220,72 @@ class RuleOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        found_inf = getattr(self, "found_inf", None)
-        if found_inf is not None and float(found_inf) != 0.0:
-            gradients.note_overflow(self)
+        if self._found_inf():
+            note_overflow(self)
             return loss
         plan, sparse = self._bound_plan()
         try:
-            rows = Rows(self._classes, self.param_groups, plan.flat, plan.counters.common())
-            factor = gradients.factor(self, plan.buckets, [g for _, _, g in sparse])
+            plan.scalars.read(plan.readers, self.param_groups)
+            factor = gradient_factor(self, plan.buckets, [g for _, _, g in sparse])
             if factor is not None:
-                self._run(plan, rows, factor, sparse)
-                if self._until_reminded:
-                    self._remind()
+                work = self._work(plan.buckets, plan, factor)
+                rest = [(bucket, i, grad, plan.scalars.of(bucket, [i], factor)) for bucket, i, grad in sparse]
+                # Whatever is wrong with the step has been refused by now: from here on things change.
+                self._follow_parameters(plan)
+                self._run(work, plan)
+                for bucket, i, grad, scalars in rest:
+                    run_sparse(bucket, i, grad, scalars)
+                self._commit(plan, [*((b, active) for b, active, _ in work), *((b, [i]) for b, i, _ in sparse)])
         finally:
             plan.release()
         return loss
 
-    def _bound_plan(self) -> tuple[Plan, list[gradients.Sparse]]:
+    def _found_inf(self) -> bool:
+        """Whether a GradScaler has found that a gradient is not finite."""
+        found = getattr(self, "found_inf", None)
+        return found is not None and float(found) != 0.0
+
+    def _bound_plan(self) -> tuple[Plan, list[Sparse]]:
         """The plan, with this step's gradients."""
         plan = self._current_plan()
         try:
-            return plan, gradients.bind(plan, self.description, self.param_groups)
-        except gradients.Outdated:
+            return plan, bind(plan, self.param_groups)
+        except Outdated:
             plan = self._new_plan()
-            return plan, gradients.bind(plan, self.description, self.param_groups)
+            return plan, bind(plan, self.param_groups)
 
-    def _run(self, plan: Plan, rows: Rows, factor: float, sparse: Sequence[gradients.Sparse]) -> None:
-        numbered = _numbered(plan.buckets, rows, factor)
-        rest = [(bucket, i, grad, _numbers(rows, bucket, [i], factor)) for bucket, i, grad in sparse]
-        # Whatever is wrong with the step has been refused by now: from here on things change.
-        self._follow_parameters(plan)
-        present = self._launch_all(numbered, rows)
-        for bucket, i, grad, numbers in rest:
-            gradients.run_sparse(bucket, i, grad, numbers)
-            present.append(bucket.numbers[i])
+    def _work(self, buckets: Sequence[Bucket], plan: Plan, factor: float) -> list[Work]:
+        """The buckets that take part in this step, with their numbers."""
+        taking_part = [(bucket, active) for bucket in buckets if (active := bucket.present())]
+        for bucket, active in taking_part:
+            if bucket.program.couples_parameters:
+                totals = plan.scalars.totals
+                elements = sum(int(bucket.items[i].facts["numel"]) for i in active)
+                totals[bucket.rule] = totals.get(bucket.rule, 0) + elements
+        return [(bucket, active, plan.scalars.of(bucket, active, factor)) for bucket, active in taking_part]
+
+    def _run(self, work: Sequence[Work], plan: Plan) -> None:
+        """Runs the executors, together where one may wait for another."""
+        if self.joiner is not None or (len(work) > 1 and any(bucket.is_coupled for bucket, _, _ in work)):
+            with torch.no_grad():
+                results = together([bucket.executor.passes(scalars) for bucket, _, scalars in work], self.joiner)
+        else:
+            results = [_launch(bucket, scalars) for bucket, _, scalars in work]
+        for (bucket, active, _), deferred in zip(work, results, strict=True):
+            if deferred:
+                plan.scalars.note_deferred(bucket, active, deferred)
+
+    def _commit(self, plan: Plan, stepped: Sequence[tuple[Bucket, Sequence[int]]]) -> None:
+        """Keeps the states of the step, counts it, and tells autograd that parameters have changed."""
         self._keep(plan)
-        self._advance(plan, present, rows.writes)
+        plan.scalars.advance(stepped)
+        complete = len(stepped) == len(plan.buckets) and all(bucket.complete for bucket, _ in stepped)
+        changed = plan.params if complete else [bucket.params[i] for bucket, active in stepped for i in active]
+        torch.autograd.graph.increment_version(changed)
+        plan.versions = [param._version for param, _ in plan.masters]
+        plan.scalars.write()
+        if self._until_reminded:
+            self._remind()
 
     def _follow_parameters(self, plan: Plan) -> None:
         """Master weights take over what somebody has written to a parameter since the last step."""
@@ -234,20 +293,12 @@ class RuleOptimizer(torch.optim.Optimizer):
             for param, master in plan.masters:
                 follow(master, param)
 
-    def _launch_all(self, numbered: Sequence[Numbered], rows: Rows) -> list[int]:
-        """Runs what takes part in this step; returns the numbers of these parameters."""
-        if len(numbered) > 1 and _are_coupled(numbered):
-            with torch.no_grad():
-                lates = together([b.program for b, _, _ in numbered], [b.passes(numbers) for b, _, numbers in numbered])
-        else:
-            lates = [self._launch(bucket, numbers) for bucket, _, numbers in numbered]
-        present: list[int] = []
-        for (bucket, active, _), late in zip(numbered, lates, strict=True):
-            for name, values in late.items():
-                for i in active:
-                    rows.note(bucket, i, name, values[i])
-            present.extend(bucket.numbers if bucket.complete else [bucket.numbers[i] for i in active])
-        return present
+    @property
+    def launches(self) -> int:
+        """How many kernels of ours a step starts, of the last step's plan; operations of torch count themselves."""
+        return sum(bucket.executor.launches for bucket in self._plan.buckets) if self._plan is not None else 0
+
+    # ------------------------------------------------------------------ entry points
 
     def run_entry(self, name: str) -> None:
         """Runs a further entry point of the rule (``train``, ``update_hessian``) over every parameter that has
@@ -267,32 +318,33 @@ class RuleOptimizer(torch.optim.Optimizer):
     def _run_entry(self, name: str, plan: Plan, has_sparse: bool) -> bool:
         """Whether there was a parameter to run it on."""
 
-        def programs_of(plan: Plan) -> list[Program]:
-            traces = [dataclasses.replace(bucket.program.trace, entry=name, cautious=False) for bucket in plan.buckets]
-            return [self.description.rule.program(trace) for trace in traces]
+        def programs_of(plan: Plan) -> dict[Bucket, Program]:
+            """Of the buckets whose rule has the entry."""
+            traces = {b: dataclasses.replace(b.program.trace, entry=name, cautious=False) for b in plan.buckets}
+            return {
+                bucket: bucket.rule.program(trace) for bucket, trace in traces.items() if name in bucket.rule.entries
+            }
 
         programs = programs_of(plan)
         factor: float | None = 1.0
-        if any(program.uses_gradient for program in programs):
+        plan.scalars.read(plan.readers, self.param_groups)
+        if any(program.uses_gradient for program in programs.values()):
             if has_sparse:
                 raise TypeError(f"{name}() does not take sparse gradients")
-            factor = gradients.factor(self, plan.buckets, ())
+            factor = gradient_factor(self, plan.buckets, ())
         elif newcomers := {param for param in plan.completed if not plan.states.get(param)}:
             plan = plan.without(newcomers)
             programs = programs_of(plan)
         if factor is None:
             return True
-        rows = Rows(self._classes, self.param_groups, plan.flat, plan.counters.common())
-        buckets = [bucket.companion(program) for bucket, program in zip(plan.buckets, programs, strict=True)]
-        numbered = _numbered(buckets, rows, factor)
+        work = self._work([bucket.companion(program) for bucket, program in programs.items()], plan, factor)
         self._follow_parameters(plan)
-        present = set(self._launch_all(numbered, rows))
+        self._run(work, plan)
         self._keep(plan)
-        if any(program.param in program.writes for program in programs):
-            changed = [m.param for bucket in plan.buckets for m in bucket.members if m.number in present]
-            torch.autograd.graph.increment_version(changed)
-        plan.write_scalars(rows.writes)
-        return bool(present)
+        if any(program.param in program.writes for program in programs.values()):
+            torch.autograd.graph.increment_version([bucket.params[i] for bucket, active, _ in work for i in active])
+        plan.scalars.write()
+        return bool(work)
 
     def _remind(self) -> None:
         """Warns once if an entry point without which the optimizer is another one is not called."""
@@ -301,30 +353,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         if self._until_reminded == 0 and reminder is not None:
             name = type(self).__name__
             message = f"{name} has made {reminder.steps} steps without a call of {reminder.entry}(): {reminder.says}"
-            warnings.warn(message, stacklevel=4)
-
-    def _launch(self, bucket: Bucket, numbers: StepNumbers) -> Late:
-        if _profiler_enabled():
-            with torch.profiler.record_function(f"fallline::{bucket.program.name}"):
-                return bucket.run(numbers)
-        return bucket.run(numbers)
-
-    def _advance(self, plan: Plan, present: list[int], writes: Sequence[ScalarWrite]) -> None:
-        """Counts the step, and tells autograd that the parameters have changed."""
-        if len(present) == len(plan.everyone):
-            plan.counters.advance_all()
-            torch.autograd.graph.increment_version(plan.params)
-        elif present:
-            plan.counters.advance(present)
-            chosen = set(present)
-            stepped = [m.param for b in plan.buckets for m in b.members if m.number in chosen]
-            torch.autograd.graph.increment_version(stepped)
-        plan.versions = [param._version for param, _ in plan.masters]
-        if self.description.rule.counts == "group":
-            chosen = set(present)
-            for g in {m.group for b in plan.buckets for m in b.members if m.number in chosen}:
-                self.param_groups[g][STEP] += 1
-        plan.write_scalars(writes)
+            warnings.warn(message, stacklevel=5)
 
     # ------------------------------------------------------------------ checkpoints and copies
 
@@ -344,59 +373,31 @@ class RuleOptimizer(torch.optim.Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._read_description()
+        for group in self.param_groups:  # of a pickle that was written before there was an option
+            for name, value in GROUP_OPTIONS.items():
+                group.setdefault(name, value)
+        self._begin()
         self._adopt_states()
 
     # ------------------------------------------------------------------ saying what runs
 
-    def explain(self) -> str:
-        """Which lowering steps which parameters, and why not a faster one."""
-        return explain(self._reader, self.param_groups, self.state)
+    def explain(self) -> Explanation:
+        """Which lowering steps which parameters, and why not a faster one: data that also prints."""
+        return explain(self._readers, self.param_groups, self.state, self._places)
 
 
-Numbered = tuple[Bucket, Sequence[int], StepNumbers]
-"""A bucket, which of its parameters take part in a step, and the step's numbers."""
-
-
-def _numbered(buckets: Sequence[Bucket], rows: Rows, factor: float) -> list[Numbered]:
-    """What takes part in this step."""
-    taking_part = [(bucket, active) for bucket in buckets if (active := bucket.present())]
-    if _are_coupled(taking_part):
-        rows.total = sum(bucket.items[i].numel for bucket, active in taking_part for i in active)
-    return [(bucket, active, _numbers(rows, bucket, active, factor)) for bucket, active in taking_part]
-
-
-def _are_coupled(taking_part: Sequence[tuple[Any, ...]]) -> bool:
-    """Whether a sum runs over the parameters of all these buckets, which come first in their tuples."""
-    for entry in taking_part:  # noqa: SIM110, any() costs twice as much, in every step
-        if entry[0].program.couples_parameters:
-            return True
-    return False
-
-
-def _numbers(rows: Rows, bucket: Bucket, active: Sequence[int], factor: float) -> StepNumbers:
-    numbers = rows.of(bucket, active)
-    numbers.grad_factor = -factor if bucket.maximize else factor
-    return numbers
-
-
-def _has_hooks(optimizer: RuleOptimizer) -> bool:
-    return bool(
-        optimizer._optimizer_step_pre_hooks
-        or optimizer._optimizer_step_post_hooks
-        or _global_optimizer_pre_hooks
-        or _global_optimizer_post_hooks
-    )
+def _launch(bucket: Bucket, scalars: StepScalars) -> Deferred:
+    if profiler_enabled():
+        with torch.profiler.record_function(f"fallline::{bucket.program.name}"):
+            return bucket.executor.run(scalars)
+    return bucket.executor.run(scalars)
 
 
 def _plain_step(optimizer: RuleOptimizer, closure: Callable[[], Any] | None = None) -> Any:
     return optimizer._step(closure)
 
 
-_hooked_step = torch.optim.Optimizer.profile_hook_step(_plain_step)
-
-# Not None while torch.compile watches this thread's calls; asking costs less than always switching it off.
-_frame_callback = torch._C._dynamo.eval_frame.get_eval_frame_callback
+_hooked_step = with_hooks(_plain_step)
 
 
 @torch._disable_dynamo  # type: ignore[attr-defined]

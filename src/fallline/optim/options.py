@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from fallline.lower.catalogue import find_lowering
 from fallline.optimizers import descriptions
 from fallline.optimizers.describe import Description
 
@@ -17,6 +19,7 @@ GROUP_OPTIONS: dict[str, Any] = {
     "foreach": None,
     "fused": None,
     "compiled": False,
+    "lowering": None,
     "capturable": False,
     "differentiable": False,
     "cautious": False,
@@ -28,7 +31,7 @@ GROUP_OPTIONS: dict[str, Any] = {
 OPTIMIZER_OPTIONS: dict[str, Any] = {"clip_norm": None, "skip_nonfinite": False}
 
 # How and in what memory to compute is a matter of this optimizer object, not of a checkpoint.
-IMPLEMENTATION = ("foreach", "fused", "compiled", "state_dtype", "stochastic_rounding", "master_weights")
+IMPLEMENTATION = ("foreach", "fused", "compiled", "lowering", "state_dtype", "stochastic_rounding", "master_weights")
 
 # What torch.optim has and no lowering here can do, with the reason.
 REFUSED = {
@@ -79,17 +82,6 @@ def check_cautious(group: Mapping[str, Any], description: Description) -> None:
         )
 
 
-def check_alike(groups: Sequence[Mapping[str, Any]], description: Description) -> None:
-    """What acts on all parameters together cannot differ between groups."""
-    for name in description.alike:
-        for group in groups[1:]:
-            if group[name] != groups[0][name]:
-                raise ValueError(
-                    f"{name} must be the same in all groups of {description.class_name}, "
-                    f"got {groups[0][name]} and {group[name]}"
-                )
-
-
 def check_options(group: Mapping[str, Any]) -> None:
     for name in _FLAGS:
         if not isinstance(group[name], bool):
@@ -104,6 +96,12 @@ def check_options(group: Mapping[str, Any]) -> None:
         raise ValueError(f"state_dtype must be one of {names}, got {group['state_dtype']!r}")
     if group["compiled"] and (group["fused"] or group["foreach"]):
         raise ValueError("compiled=True is a lowering of its own; leave foreach and fused unset")
+    if group["lowering"] is not None:
+        find_lowering(group["lowering"])
+        if group["compiled"] or group["foreach"] is not None or group["fused"] is not None:
+            raise ValueError(
+                f"lowering={group['lowering']!r} says how to run; leave foreach, fused and compiled unset beside it"
+            )
     if group["stochastic_rounding"] and group["master_weights"]:
         raise ValueError("stochastic_rounding and master_weights both keep small updates of 16-bit weights; choose one")
     for name, reason in REFUSED.items():
@@ -119,13 +117,26 @@ def check_optimizer_options(options: Mapping[str, Any]) -> None:
         raise TypeError(f"skip_nonfinite must be True or False, got {options['skip_nonfinite']!r}")
 
 
-def wanted_lowering(group: Mapping[str, Any]) -> str:
-    """ "auto", or the lowering that the flags name."""
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """A lowering that a group asks for, in the words of its options."""
+
+    name: str
+    asked: str
+    remedy: str
+
+
+def wanted_lowering(group: Mapping[str, Any]) -> Wanted | None:
+    """The lowering that the options name; None for the fastest one that is correct."""
+    if group["lowering"] is not None:
+        name = group["lowering"]
+        return Wanted(name, f"lowering={name!r}", "use lowering=None for the fastest that is")
     foreach, fused = group["foreach"], group["fused"]
     if group["compiled"]:
-        return "compiled"
+        return Wanted("compiled", "compiled=True", "use compiled=False")
     if fused:
-        return "native each" if foreach is False else "native"
-    if foreach is None:
-        return "auto" if fused is None else "foreach"
-    return "foreach" if foreach else "eager"
+        name = "native each" if foreach is False else "native"
+        return Wanted(name, "fused=True", "use fused=None for the fastest that is")
+    if foreach is None and fused is None:
+        return None
+    return Wanted("eager" if foreach is False else "foreach", "foreach", "use foreach=None")

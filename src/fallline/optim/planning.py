@@ -7,27 +7,26 @@ from itertools import chain
 from operator import is_, itemgetter
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from fallline.lower.batch import HALF, real_shape
+from fallline.lower.item import HALF, Place
 from fallline.optim.choose import choose_lowering
-from fallline.optim.counters import Counters
-from fallline.optim.group_reader import GroupReader
+from fallline.optim.group_reader import GroupReader, Readers, check_must_match
+from fallline.optim.hyperparameters import STEP
 from fallline.optim.layout import refuse_shared
-from fallline.optim.options import check_alike
 from fallline.optim.plan import Bucket, Member, Plan
+from fallline.optim.scalars import HostScalars
 from fallline.optim.states import (
     MASTER,
-    STEP,
-    Watched,
+    Piece,
     build_item,
     fitted,
     fitted_master,
     keys_of,
     new_state,
 )
+from fallline.optim.watched import Watched
 from fallline.rules.program import Program
 
 Groups = Sequence[dict[str, Any]]
@@ -36,15 +35,20 @@ Groups = Sequence[dict[str, Any]]
 class Candidate(NamedTuple):
     """A parameter that has a gradient or states."""
 
-    param: Tensor
+    piece: Piece
     number: int
     group: int
     name: str
+    reader: GroupReader
     program: Program
 
     @property
+    def param(self) -> Tensor:
+        return self.piece.param
+
+    @property
     def place(self) -> str:
-        """What messages call its state."""
+        """The name of its state in messages."""
         return f"the state of {self.name}"
 
 
@@ -55,7 +59,7 @@ def all_params(groups: Groups) -> list[Tensor]:
     return list(chain.from_iterable(map(_params_of, groups)))
 
 
-def is_current(plan: Plan, reader: GroupReader, groups: Groups, states: Mapping[Tensor, Any]) -> bool:
+def is_current(plan: Plan, readers: Readers, groups: Groups, states: Mapping[Tensor, Any]) -> bool:
     """Whether nothing that the plan was made from has changed."""
     return (
         plan.states is states
@@ -64,29 +68,38 @@ def is_current(plan: Plan, reader: GroupReader, groups: Groups, states: Mapping[
         and all(map(is_, everyone, plan.everyone))
         and not plan.have_states_moved()
         and not (plan.waiting and any(p.grad is not None for p in plan.waiting))
-        and _has_settings(plan, reader, groups)
+        and _has_settings(plan, readers, groups)
     )
 
 
-def _has_settings(plan: Plan, reader: GroupReader, groups: Groups) -> bool:
-    settings = list(map(reader.settings, groups))
+def _has_settings(plan: Plan, readers: Readers, groups: Groups) -> bool:
+    found = readers.of_all(groups)
+    if found != plan.readers:
+        return False
+    settings = [reader.settings(group) for reader, group in zip(found, groups, strict=True)]
     if settings != plan.settings:
-        if [reader.form(group) for group in groups] != plan.forms:
+        if [reader.form(group) for reader, group in zip(found, groups, strict=True)] != plan.forms:
             return False
         plan.settings = settings  # a number has changed (a schedule of the momentum), but no flag
     return True
 
 
-def make_plan(reader: GroupReader, groups: Groups, states: dict[Tensor, Any], changed: Callable[[], None]) -> Plan:
+def make_plan(
+    readers: Readers,
+    groups: Groups,
+    states: dict[Tensor, Any],
+    places: Mapping[Tensor, Place],
+    changed: Callable[[], None],
+) -> Plan:
     """``changed`` is called when someone replaces a state.  Nothing changes before the plan is committed."""
-    check_alike(groups, reader.description)
-    candidates, waiting = _candidates(reader, groups, states)
+    of_groups = readers.of_all(groups)
+    check_must_match(groups, of_groups)
+    candidates, waiting = _candidates(of_groups, groups, states, places)
     refuse_shared([c.param for c in candidates], [c.name for c in candidates])
-    completed = {c.param: _completed(c, reader, groups[c.group], states.get(c.param) or {}) for c in candidates}
+    completed = {c.param: _completed(c, groups[c.group], states.get(c.param) or {}) for c in candidates}
     everyone = all_params(groups)
-    scalars = [name for name, state in reader.description.rule.states.items() if state.shape == "scalar"]
-    counters, flat = _shared_scalars(scalars, candidates, completed, len(everyone))
     return Plan(
+        scalars=_shared_scalars(of_groups, candidates, completed, len(everyone)),
         buckets=_buckets(candidates, groups, completed),
         params=[c.param for c in candidates],
         everyone=everyone,
@@ -94,22 +107,21 @@ def make_plan(reader: GroupReader, groups: Groups, states: dict[Tensor, Any], ch
         waiting=waiting,
         states=states,
         completed={param: Watched(entry, changed) for param, entry in completed.items()},
-        settings=[reader.settings(group) for group in groups],
-        forms=[reader.form(group) for group in groups],
+        readers=of_groups,
+        settings=[reader.settings(group) for reader, group in zip(of_groups, groups, strict=True)],
+        forms=[reader.form(group) for reader, group in zip(of_groups, groups, strict=True)],
         masters=[(param, entry[MASTER]) for param, entry in completed.items() if MASTER in entry],
-        counters=counters,
-        flat=flat,
     )
 
 
 def _candidates(
-    reader: GroupReader, groups: Groups, states: Mapping[Tensor, Any]
+    readers: Sequence[GroupReader], groups: Groups, states: Mapping[Tensor, Any], places: Mapping[Tensor, Place]
 ) -> tuple[list[Candidate], list[Tensor]]:
     """Those that take part, and those that wait for their first gradient."""
     found: list[Candidate] = []
     waiting: list[Tensor] = []
     number = -1
-    for g, group in enumerate(groups):
+    for g, (reader, group) in enumerate(zip(readers, groups, strict=True)):
         reader.check(group)
         for index, param in enumerate(group["params"]):
             number += 1
@@ -117,16 +129,16 @@ def _candidates(
                 waiting.append(param)
                 continue
             name = reader.check_member(group, g, index)
-            trace = reader.trace(group, len(real_shape(param)))
-            found.append(Candidate(param, number, g, name, reader.description.rule.program(trace)))
+            piece = Piece(param, places.get(param) if places else None)
+            piece.check(name, group)
+            found.append(Candidate(piece, number, g, name, reader, reader.program(group, len(piece.shape))))
     return found, waiting
 
 
-def _completed(
-    candidate: Candidate, reader: GroupReader, group: Mapping[str, Any], old: Mapping[str, Any]
-) -> dict[str, Any]:
+def _completed(candidate: Candidate, group: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
     """A parameter's state with what it lacks (at first that is everything), in its group's formats."""
-    param, format, entry = candidate.param, group["state_dtype"], dict(old)
+    piece, param, reader = candidate.piece, candidate.param, candidate.reader
+    format, entry = group["state_dtype"], dict(old)
     entry.setdefault(STEP, _count_of_none())
     were_there = []
     for name, state in candidate.program.states.items():
@@ -138,10 +150,10 @@ def _completed(
             continue
         for key in keys_of(name):
             entry.pop(key, None)
-        found = fitted(name, state, old, param, format, candidate.place)
+        found = fitted(name, state, old, piece, format, candidate.place)
         were_there.append(found is not None)
-        entry.update(found or new_state(name, state, param, format, reader.initial(state, group)))
-    if were_there and not any(were_there) and STEP not in reader.description.rule.arguments:
+        entry.update(found or new_state(name, state, piece, format, reader.initial(state, group)))
+    if were_there and not any(were_there) and STEP not in reader.rule.arguments:
         # Equations that ask for ``first`` alone mean the first step of their states: a momentum that is switched on
         # later begins with the gradient, as in torch.
         entry[STEP] = _count_of_none()
@@ -159,12 +171,16 @@ def _count_of_none() -> Tensor:
 
 
 def _shared_scalars(
-    scalars: Sequence[str], candidates: Sequence[Candidate], entries: Mapping[Tensor, dict[str, Any]], count: int
-) -> tuple[Counters, dict[str, np.ndarray]]:
+    readers: Sequence[GroupReader],
+    candidates: Sequence[Candidate],
+    entries: Mapping[Tensor, dict[str, Any]],
+    count: int,
+) -> HostScalars:
     """Makes counters and scalar states of all parameters views of one flat tensor each: a thousand 0-d tensors cost
     more to advance than a kernel takes."""
+    states = [name for reader in readers for name, state in reader.rule.states.items() if state.shape == "scalar"]
     flat: dict[str, Tensor] = {}
-    for name in (STEP, *scalars):
+    for name in dict.fromkeys((STEP, *states)):
         dtype = torch.float32 if name == STEP else torch.float64
         flat[name] = torch.zeros(count, dtype=dtype, device="cpu")
         for candidate in candidates:
@@ -172,14 +188,20 @@ def _shared_scalars(
             if name in entry:
                 flat[name][candidate.number] = float(entry[name])
                 entry[name] = flat[name][candidate.number]
-    return Counters(flat[STEP]), {name: values.numpy() for name, values in flat.items()}
+    return HostScalars(flat)
 
 
 def _buckets(candidates: Sequence[Candidate], groups: Groups, entries: Mapping[Tensor, Any]) -> list[Bucket]:
     found: dict[Any, list[Member]] = {}
-    for param, number, g, name, program in candidates:
-        group = groups[g]
-        item = build_item(program.states, param, entries[param], group, number)
+    rules = {}
+    for candidate in candidates:
+        group, program = groups[candidate.group], candidate.program
+        item = build_item(program.states, candidate.piece, entries[candidate.param], group, candidate.number)
         choice = choose_lowering(program, item, group)
-        found.setdefault((program, choice, group["maximize"]), []).append(Member(param, item, number, g, name))
-    return [Bucket(program, choice, maximize, members) for (program, choice, maximize), members in found.items()]
+        rules[program] = candidate.reader.rule
+        member = Member(candidate.param, item, candidate.number, candidate.group, candidate.name)
+        found.setdefault((program, choice, group["maximize"]), []).append(member)
+    return [
+        Bucket(rules[program], program, choice, maximize, members)
+        for (program, choice, maximize), members in found.items()
+    ]

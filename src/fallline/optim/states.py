@@ -1,132 +1,69 @@
-"""A parameter's states: how they are allocated, named and found again."""
+"""A parameter's states: how they are stored, allocated, named and found again."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from fallline.formats import BlockFormat, applies, block_format
-from fallline.lower.batch import HALF, Item, Operand, real_shape, real_view
+from fallline.lower.item import HALF, Item, Operand, Place, real_shape, real_view
 from fallline.optim.layout import overlaps_itself
 from fallline.rules.annotations import PARAM, State
 from fallline.rules.graph import Space
 
 MASTER = "master"
-STEP = "step"
 
 
-class Watched(dict[str, Any]):
-    """A parameter's state.  Replacing an entry from outside must reach the kernels, which hold pointers."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class Piece:
+    """A parameter, or the piece of one that is here, as states see it."""
 
-    def __init__(self, values: Mapping[str, Any], changed: Callable[[], None]):
-        super().__init__(values)
-        self._changed = changed
+    param: Tensor
+    place: Place | None = None
 
-    def __setitem__(self, key: str, value: Any) -> None:
-        super().__setitem__(key, value)
-        self._changed()
+    @property
+    def shape(self) -> torch.Size:
+        return real_shape(self.param)
 
-    def __delitem__(self, key: str) -> None:
-        super().__delitem__(key)
-        self._changed()
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype that its step is computed in."""
+        return torch.float64 if self.param.dtype in (torch.float64, torch.complex128) else torch.float32
 
-    def update(self, *args: Any, **kwargs: Any) -> None:
-        super().update(*args, **kwargs)
-        self._changed()
+    @property
+    def whole_numel(self) -> int:
+        """How many elements the whole parameter has."""
+        return prod(self.shape if self.place is None else self.place.shape)
 
-    def __ior__(self, other: Any) -> Watched:  # type: ignore[override,misc]
-        self.update(other)
-        return self
+    @property
+    def first(self) -> int:
+        """The logical index of its first element in the whole parameter."""
+        return 0 if self.place is None else self.place.first
 
-    def setdefault(self, key: str, default: Any = None) -> Any:
-        self._changed()
-        return super().setdefault(key, default)
-
-    def pop(self, *args: Any) -> Any:
-        self._changed()
-        return super().pop(*args)
-
-    def popitem(self) -> tuple[str, Any]:
-        self._changed()
-        return super().popitem()
-
-    def clear(self) -> None:
-        super().clear()
-        self._changed()
-
-    def replace(self, values: Mapping[str, Any]) -> None:
-        """From inside, by who knows what the kernels hold."""
-        super().clear()
-        super().update(values)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Copied and pickled as what it is to everyone else.
-        return dict, (dict(self),)
+    def check(self, name: str, group: Mapping[str, Any]) -> None:
+        """Raises if a piece cannot be stored as its group wants: blocks and random bits follow the logical order."""
+        if self.place is None or self.place.is_range:
+            return
+        for option in ("state_dtype", "stochastic_rounding"):
+            if group[option] not in ("float32", False):
+                raise ValueError(
+                    f"{option}={group[option]!r} is not possible for {name}, cut along axis {self.place.axis}: "
+                    "cut it along its first axis, or keep its states in float32"
+                )
 
 
-class WatchedStates(defaultdict[Tensor, Any]):
-    """All states by parameter, as torch keeps them; tells when an entry is replaced."""
-
-    def __init__(self, changed: Callable[[], None]):
-        super().__init__(dict)
-        self._changed = changed
-
-    def __setitem__(self, key: Tensor, value: Any) -> None:
-        super().__setitem__(key, value)
-        self._changed()
-
-    def __delitem__(self, key: Tensor) -> None:
-        super().__delitem__(key)
-        self._changed()
-
-    def update(self, *args: Any, **kwargs: Any) -> None:
-        super().update(*args, **kwargs)
-        self._changed()
-
-    def __ior__(self, other: Any) -> WatchedStates:  # type: ignore[override,misc]
-        self.update(other)
-        return self
-
-    def setdefault(self, key: Tensor, default: Any = None) -> Any:
-        self._changed()
-        return super().setdefault(key, default)
-
-    def pop(self, *args: Any) -> Any:
-        self._changed()
-        return super().pop(*args)
-
-    def popitem(self) -> tuple[Tensor, Any]:
-        self._changed()
-        return super().popitem()
-
-    def clear(self) -> None:
-        super().clear()
-        self._changed()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # As what torch has there.
-        return defaultdict, (dict,), None, None, iter(self.items())
-
-
-def computing_dtype(param: Tensor) -> torch.dtype:
-    """What a parameter's step is computed in."""
-    return torch.float64 if param.dtype in (torch.float64, torch.complex128) else torch.float32
-
-
-def state_format(state: State, state_dtype: str, param: Tensor) -> BlockFormat | torch.dtype:
+def state_format(state: State, state_dtype: str, piece: Piece) -> BlockFormat | torch.dtype:
     """How a full-size state of this parameter is stored."""
-    dtype = computing_dtype(param)
-    if not state.low_bit or dtype == torch.float64 or state_dtype == "float32":
-        return dtype
+    if not state.low_bit or piece.dtype == torch.float64 or state_dtype == "float32":
+        return piece.dtype
     if state_dtype == "bfloat16":
         return torch.bfloat16
-    elements = param.numel() * (2 if param.is_complex() else 1)
-    return block_format(state_dtype, state.kind) if applies(elements) else dtype
+    return block_format(state_dtype, state.kind) if applies(piece.whole_numel) else piece.dtype
 
 
 def code_key(name: str, format: BlockFormat) -> str:
@@ -138,8 +75,7 @@ def scale_key(name: str) -> str:
     return f"{name}:scale"
 
 
-def reduced_shape(state: State, param: Tensor) -> tuple[int, ...]:
-    shape = real_shape(param)
+def reduced_shape(state: State, shape: Sequence[int]) -> tuple[int, ...]:
     if state.space == Space.ROW:
         return (*shape[:-1], 1)
     if state.space == Space.COL:
@@ -147,20 +83,20 @@ def reduced_shape(state: State, param: Tensor) -> tuple[int, ...]:
     return (shape[0], *(1 for _ in shape[1:]))
 
 
-def new_state(name: str, state: State, param: Tensor, state_dtype: str, init: float) -> dict[str, Tensor]:
+def new_state(name: str, state: State, piece: Piece, state_dtype: str, init: float) -> dict[str, Tensor]:
     """The entries of one state at its start."""
-    dtype = computing_dtype(param)
+    param, dtype = piece.param, piece.dtype
     if state.shape is not None:
-        return {name: torch.full(reduced_shape(state, param), init, dtype=dtype, device=param.device)}
+        return {name: torch.full(reduced_shape(state, piece.shape), init, dtype=dtype, device=param.device)}
     if state.init == PARAM:
         return {name: param.detach().to(_complex_of(dtype) if param.is_complex() else dtype, copy=True)}
-    format = state_format(state, state_dtype, param)
+    format = state_format(state, state_dtype, piece)
     if isinstance(format, BlockFormat):
-        view = real_view(param.detach())
         if init == 0.0:  # without the float32 tensor in between
-            codes, scale = format.zeros(view.shape, param.device)
+            codes, scale = format.zeros(piece.shape, param.device, piece.first)
         else:
-            codes, scale = format.encode(torch.full_like(view, init, dtype=torch.float32))
+            values = torch.full(piece.shape, init, dtype=torch.float32, device=param.device)
+            codes, scale = format.encode(values, piece.first)
         return {code_key(name, format): codes, scale_key(name): scale}
     if param.is_complex():
         return {name: torch.view_as_complex(torch.full_like(real_view(param), init, dtype=dtype))}
@@ -168,19 +104,20 @@ def new_state(name: str, state: State, param: Tensor, state_dtype: str, init: fl
 
 
 def fitted(
-    name: str, state: State, entry: Mapping[str, Any], param: Tensor, state_dtype: str, where: str
+    name: str, state: State, entry: Mapping[str, Any], piece: Piece, state_dtype: str, where: str
 ) -> dict[str, Tensor] | None:
     """An existing state's tensors, as its group wants them stored; None if there is none.
 
-    What is already so stays the same tensors; what was loaded or replaced by the user is converted, or
-    refused if it cannot be of this parameter.
+    Tensors that are already so stay the same; those that were loaded, or replaced by the user, are converted, or
+    refused if they cannot be of this parameter.
     """
+    param = piece.param
     if state.shape is not None:
         if entry.get(name) is None:
             return None
-        value = _dense(name, entry[name], reduced_shape(state, param), False, where)
-        return {name: value.to(param.device, computing_dtype(param)).contiguous()}
-    wanted = state_format(state, state_dtype, param)
+        value = _dense(name, entry[name], reduced_shape(state, piece.shape), False, where)
+        return {name: value.to(param.device, piece.dtype).contiguous()}
+    wanted = state_format(state, state_dtype, piece)
     stored = stored_format(name, state, entry)
     if stored is None:
         if scale_key(name) in entry:
@@ -189,13 +126,13 @@ def fitted(
             return None
         value = _dense(name, entry[name], param.shape, param.is_complex(), where).to(param.device)
     else:
-        codes, scale = _codes(name, stored, entry, param, where)
+        codes, scale = _codes(name, stored, entry, piece, where)
         if wanted == stored:
             return {code_key(name, stored): codes, scale_key(name): scale}
-        value = stored.decode(codes, scale, real_view(param.detach()).shape)
+        value = stored.decode(codes, scale, piece.shape, piece.first)
         value = torch.view_as_complex(value) if param.is_complex() else value
     if isinstance(wanted, BlockFormat):
-        codes, scale = wanted.encode(real_view(value).to(torch.float32))
+        codes, scale = wanted.encode(real_view(value).to(torch.float32), piece.first)
         return {code_key(name, wanted): codes, scale_key(name): scale}
     dtype = _complex_of(wanted) if param.is_complex() else wanted
     if value.dtype != dtype:
@@ -242,14 +179,12 @@ def _dense(name: str, value: Any, shape: Sequence[int], is_complex: bool, where:
     return value.clone(memory_format=torch.contiguous_format) if overlaps_itself(value) else value
 
 
-def _codes(
-    name: str, format: BlockFormat, entry: Mapping[str, Any], param: Tensor, where: str
-) -> tuple[Tensor, Tensor]:
-    shape = real_view(param.detach()).shape
+def _codes(name: str, format: BlockFormat, entry: Mapping[str, Any], piece: Piece, where: str) -> tuple[Tensor, Tensor]:
+    param, shape, first = piece.param, piece.shape, piece.first
     found = []
     for key, dtype, expected in (
-        (code_key(name, format), format.code_dtype, format.code_shape(shape)),
-        (scale_key(name), torch.float32, format.scale_shape(shape)),
+        (code_key(name, format), format.code_dtype, format.code_shape(shape, first)),
+        (scale_key(name), torch.float32, format.scale_shape(shape, first)),
     ):
         value = entry.get(key)
         if not isinstance(value, Tensor):
@@ -263,45 +198,39 @@ def _codes(
     return found[0], found[1]
 
 
-def bare_item(param: Tensor) -> Item:
+def bare_item(piece: Piece, number: int = 0) -> Item:
     """A parameter without states: enough to choose a lowering."""
+    param = piece.param.detach()
     lazy = param.is_conj() or param.is_neg()
-    view = param.detach() if lazy else real_view(param.detach())
-    shape = real_view(view).shape if lazy else view.shape
-    return Item(shape, computing_dtype(param), Operand(view, lazy=lazy), {}, {})
+    view = param if lazy else real_view(param)
+    operand = Operand(view, lazy=lazy, first=piece.first)
+    return Item(piece.shape, piece.dtype, operand, {}, {}, number=number, place=piece.place)
 
 
 def build_item(
-    states: Mapping[str, State],
-    param: Tensor,
-    entry: Mapping[str, Any],
-    group: Mapping[str, Any],
-    number: int,
+    states: Mapping[str, State], piece: Piece, entry: Mapping[str, Any], group: Mapping[str, Any], number: int
 ) -> Item:
     """A parameter with its states, as the lowerings take it."""
-    bare = bare_item(param)
-    view = bare.param
-    random = bool(group["stochastic_rounding"]) and view.data.dtype in HALF
-    operand = dataclasses.replace(view, stochastic=random)
-    echo = None
+    item = bare_item(piece, number)
+    view, first = item.param, piece.first
     if MASTER in entry:
-        operand, echo = Operand(entry[MASTER]), view
-    operands: dict[str, Operand] = {}
-    small: dict[str, Tensor] = {}
+        item.param, item.low_precision_copy = Operand(entry[MASTER], first=first), view
+    elif group["stochastic_rounding"] and view.data.dtype in HALF:
+        item.param = dataclasses.replace(view, stochastic=True)
     for slot, (name, state) in enumerate(states.items(), start=1):
         if state.is_scalar:
             continue
         if state.shape is not None:
-            small[name] = entry[name]
+            item.small[name] = entry[name]
             continue
         format = stored_format(name, state, entry)
         if format is not None:
-            operands[name] = Operand(entry[code_key(name, format)], entry[scale_key(name)], format)
+            item.states[name] = Operand(entry[code_key(name, format)], entry[scale_key(name)], format, first=first)
         else:
             tensor = real_view(entry[name])
             # A second moment rounded to nearest in bfloat16 would freeze at β₂ = 0.999.
-            operands[name] = Operand(tensor, stochastic=tensor.dtype in HALF, slot=slot)
-    return Item(bare.shape, bare.dtype, operand, operands, small, echo, number)
+            item.states[name] = Operand(tensor, stochastic=tensor.dtype in HALF, slot=slot, first=first)
+    return item
 
 
 def stored_format(name: str, state: State, entry: Mapping[str, Any]) -> BlockFormat | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import importlib
 import math
@@ -65,6 +66,18 @@ def description(class_name: str) -> Description:
 def descriptions() -> list[Description]:
     """All of them, by registry name."""
     return sorted((description(name) for name in FILES), key=lambda d: d.name)
+
+
+def description_named(name: str) -> Description:
+    """By registry name or class name, in any case."""
+    if not isinstance(name, str):
+        raise TypeError(f'the name of an optimizer must be a string such as "adamw", got {name!r}')
+    for described in descriptions():
+        if name.lower() in (described.name, described.class_name.lower()):
+            return described
+    close = difflib.get_close_matches(name.lower(), [described.name for described in descriptions()], n=3)
+    hint = f"; did you mean {' or '.join(close)}?" if close else "; fallline.list_optimizers() lists them"
+    raise ValueError(f"there is no optimizer {name!r}{hint}")
 
 
 def builtin_programs() -> Iterator[Program]:

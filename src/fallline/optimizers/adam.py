@@ -87,6 +87,7 @@ Adam = describe(
     decoupled_weight_decay=False,
     variant="torch",
     variants={"optax": dict(amsgrad=True), "paper": dict(amsgrad=True)},
+    family="adam",
     sources=(
         "torch/optim/adam.py",
         "google-deepmind/optax transforms scale_by_amsgrad (variant optax)",

@@ -57,7 +57,7 @@ from fallline.rules import (
 )
 
 
-def radial(p, g, u, *, eps, delta, lead_length, numel):
+def radial(p, g, u, *, eps, delta, row_length, numel):
     """How much of ``p`` to take out of ``u``, and whether any: none if ``g`` is not orthogonal to ``p``.
 
     The sums of the whole tensor are made of those of its rows: one pass has all of them.
@@ -72,7 +72,7 @@ def radial(p, g, u, *, eps, delta, lead_length, numel):
 
     row_cosines, row_shares = view(*rows)
     cosine, share = view(*(sum(x, "tensor") for x in rows))
-    by_rows = max(row_cosines, "tensor") < delta / sqrt(lead_length)
+    by_rows = max(row_cosines, "tensor") < delta / sqrt(row_length)
     by_tensor = cosine < delta / sqrt(numel)
     return where(by_rows, row_shares, where(by_tensor, share, 0.0)), by_rows | by_tensor
 
@@ -81,7 +81,7 @@ def radial(p, g, u, *, eps, delta, lead_length, numel):
 def adamp(
     p, g, exp_avg, exp_avg_sq: nonneg, *,
     lr, beta1, beta2, eps, weight_decay, delta: nonnegative, wd_ratio: nonnegative, nesterov: static,
-    step, ndim, lead_length, numel,
+    step, ndim, row_length, numel,
 ):  # fmt: skip
     exp_avg = beta1 * exp_avg + (1 - beta1) * g
     exp_avg_sq = beta2 * exp_avg_sq + (1 - beta2) * g * g
@@ -89,7 +89,7 @@ def adamp(
     u = momentum / (sqrt(exp_avg_sq) / sqrt(1 - beta2**step) + eps)
     decay = weight_decay
     if ndim > 1:
-        share, projected = radial(p, g, u, eps=eps, delta=delta, lead_length=lead_length, numel=numel)
+        share, projected = radial(p, g, u, eps=eps, delta=delta, row_length=row_length, numel=numel)
         u = u - p * share
         decay = weight_decay * where(projected, wd_ratio, 1.0)
     return p * (1 - lr * decay) - lr / (1 - beta1**step) * direction(u), exp_avg, exp_avg_sq

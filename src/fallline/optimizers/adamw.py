@@ -56,6 +56,7 @@ AdamW = describe(
     eps=1e-8,
     weight_decay=1e-2,
     amsgrad=False,
+    family="adam",
     sources=("torch/optim/adamw.py",),
     elsewhere=(
         "torch's own fused=True on the CPU (2.13) pairs wrong elements where a gradient's strides differ from its "

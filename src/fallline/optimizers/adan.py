@@ -83,7 +83,7 @@ Adan = describe(
     weight_decay=0.0,
     max_grad_norm=0.0,
     no_prox=False,
-    alike=("max_grad_norm",),
+    must_match=("max_grad_norm",),
     sources=("sail-sg/Adan adan.py",),
     deviations=(
         "clipping leaves the gradients in place as they are, uses each group's own eps and sums the norm in float64; "

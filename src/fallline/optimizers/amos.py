@@ -70,9 +70,9 @@ def clipped(x, limit):
     return where(x > limit, limit, x)
 
 
-def default_eta(ndim, lead_length):
+def default_eta(ndim, row_length):
     """The size of a tensor's weights, if nothing is known of it but its shape."""
-    return sqrt((2 if ndim == 2 else 1) / lead_length) if ndim > 1 else 0.5
+    return sqrt((2 if ndim == 2 else 1) / row_length) if ndim > 1 else 0.5
 
 
 @rule(
@@ -93,9 +93,9 @@ def amos(
     lr, eta: optional(positive, means=0.0), beta: fraction, momentum: optional(fraction),
     clip_value: optional(positive, means=math.inf), extra_l2: nonnegative, c_coef: nonnegative,
     d_coef: nonnegative, epsilon: positive, reduce: REDUCE,
-    by_tensor: static, by_row: static, by_element: static, heavy: static, step, ndim, lead_length,
+    by_tensor: static, by_row: static, by_element: static, heavy: static, step, ndim, row_length,
 ):  # fmt: skip
-    eta = where(eta > 0, eta, default_eta(ndim, lead_length))
+    eta = where(eta > 0, eta, default_eta(ndim, row_length))
     g = clipped(g, clip_value)
     g2 = g * g if by_element else mean(g * g, -1 if by_row else "tensor")
     old_v, old_b = (v, b) if by_tensor else (v_rows, b_rows) if by_row else (v_full, b_full)

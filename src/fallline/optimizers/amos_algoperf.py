@@ -110,10 +110,10 @@ def amos_algoperf(
     lr, eta: optional(positive, means=0.0), beta1, beta2, l2: nonnegative, warmup_steps: nonnegative,
     max_grad_norm: optional(positive, means=math.inf), style: static("adam", "reduced"),
     reduce: static("tensor", "rows"), adam: static, by_row: static, b_by_row: static, v_by_row: static,
-    v_by_tensor: static, step, ndim, numel, cols, lead_length,
+    v_by_tensor: static, step, ndim, numel, cols, row_length,
 ):  # fmt: skip
     over = -1 if by_row else "tensor"
-    eta = where(eta > 0, eta, default_eta(ndim, lead_length))
+    eta = where(eta > 0, eta, default_eta(ndim, row_length))
     xi = lr * minimum(1, step / warmup_steps)
     root_k = sqrt(maximum(cols if by_row else numel, 1))
     q = sqrt(1 - 1 / root_k)
@@ -173,7 +173,7 @@ AmosAlgoPerf = describe(
     max_grad_norm=1.0,
     style="adam",
     reduce="tensor",
-    alike=("max_grad_norm",),
+    must_match=("max_grad_norm",),
     sources=("mlcommons/submissions_algorithms amos/submission.py (AlgoPerf v0.5)",),
     deviations=(
         "v is a mean, (1−β₂) times the source's sum",

@@ -58,13 +58,15 @@ class Description:
     torch_group: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Keys that torch's class expects in a parameter group and that never change here."""
     requires: tuple[Requirement, ...] = ()
-    alike: tuple[str, ...] = ()
+    must_match: tuple[str, ...] = ()
     """Hyperparameters that must be the same in all groups, because what they act on belongs to all."""
     reminder: Reminder | None = None
     variants: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     """Other defaults, by the value of the argument ``variant``."""
     sparse: bool = False
     """Takes sparse gradients: a zero gradient leaves the parameter and its states as they are."""
+    family: str | None = None
+    """A name that rules share whose checkpoints are the same: their options say which of them it is."""
     preset_of: str | None = None
     preset_options: tuple[str, ...] = ()
     """What makes it a preset, and so does not come from a checkpoint."""
@@ -125,10 +127,11 @@ def describe(
     torch_class: str | None = None,
     torch_group: Mapping[str, Any] | None = None,
     requires: tuple[Requirement, ...] = (),
-    alike: tuple[str, ...] = (),
+    must_match: tuple[str, ...] = (),
     reminder: Reminder | None = None,
     variants: Mapping[str, Mapping[str, Any]] | None = None,
     sparse: bool = False,
+    family: str | None = None,
     **defaults: Any,
 ) -> Description:
     """Declares the optimizer of a rule.  Every hyperparameter of the rule needs a default."""
@@ -144,10 +147,11 @@ def describe(
         torch_class=torch_class,
         torch_group=torch_group or {},
         requires=requires,
-        alike=alike,
+        must_match=must_match,
         reminder=reminder,
         variants=variants or {},
         sparse=sparse,
+        family=family,
     )
     needed = {*rule.hypers, *rule.statics} - set(rule.derive)
     given = set(description.expand(defaults))

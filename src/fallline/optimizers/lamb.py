@@ -105,7 +105,7 @@ LAMB = describe(
     always_adapt=False,
     decoupled_decay=False,
     adam_w_mode=True,
-    alike=("max_grad_norm",),
+    must_match=("max_grad_norm",),
     sources=("timm optim/lamb.py", "NVIDIA apex fused_lamb.py and multi_tensor_lamb.cu (adam_w_mode)"),
     deviations=(
         "the step of a group does not advance while none of its parameters has a gradient",

@@ -127,7 +127,7 @@ Prodigy = describe(
     d0=1e-6,
     d_coef=1.0,
     growth_rate=math.inf,
-    alike=("betas", "beta3", "use_bias_correction", "d0", "d_coef", "growth_rate"),
+    must_match=("betas", "beta3", "use_bias_correction", "d0", "d_coef", "growth_rate"),
     sources=("konstmish/prodigy prodigyopt/prodigy.py",),
     deviations=(
         "slice_p is 1: sums run over all elements",

@@ -118,7 +118,7 @@ ScheduleFreeProdigy = describe(
     r=0.75,
     d0=1e-6,
     d_coef=1.0,
-    alike=("betas", "warmup_steps", "r", "d0", "d_coef"),
+    must_match=("betas", "warmup_steps", "r", "d0", "d_coef"),
     sources=("mlcommons/submissions_algorithms schedule_free_prodigy/submission.py (AlgoPerf v0.5)",),
     deviations=(
         "the parameters are y between steps; the source keeps x there and moves to y around the closure, "

@@ -47,13 +47,13 @@ from fallline.rules import direction, finite, fraction, nonnegative, rule, stati
 def sgdp(
     p, g, momentum_buffer, *,
     lr, momentum: fraction, dampening: finite, weight_decay, nesterov: static, eps, delta: nonnegative,
-    wd_ratio: nonnegative, ndim, lead_length, numel,
+    wd_ratio: nonnegative, ndim, row_length, numel,
 ):  # fmt: skip
     momentum_buffer = momentum * momentum_buffer + (1 - dampening) * g
     d = g + momentum * momentum_buffer if nesterov else momentum_buffer
     decay = weight_decay / (1 - momentum)
     if ndim > 1:
-        share, projected = radial(p, g, d, eps=eps, delta=delta, lead_length=lead_length, numel=numel)
+        share, projected = radial(p, g, d, eps=eps, delta=delta, row_length=row_length, numel=numel)
         d = d - p * share
         decay = decay * where(projected, wd_ratio, 1.0)
     return p * (1 - lr * decay) - lr * direction(d), momentum_buffer if nesterov else d

@@ -19,7 +19,7 @@ class Axis:
 
     @property
     def space(self) -> Space:
-        return {-1: Space.ROW, -2: Space.COL, "rows": Space.LEAD}[self.axis]
+        return {-1: Space.ROW, -2: Space.COL, "rows": Space.DIM0}[self.axis]
 
 
 def axis(which: int | str) -> Axis:

@@ -72,12 +72,12 @@ def count(x: Node, axis: Axis = "tensor") -> Node:
     facts = {
         (Space.FULL, "tensor"): "numel",
         (Space.FULL, "all"): "total",
-        (Space.FULL, "rows"): "lead_length",
+        (Space.FULL, "rows"): "row_length",
         (Space.FULL, -1): "cols",
         (Space.FULL, -2): "rows",
         (Space.ROW, -2): "rows",
         (Space.COL, -1): "cols",
-        (Space.LEAD, "tensor"): "lead",
+        (Space.DIM0, "tensor"): "size0",
         (Space.BATCH, "tensor"): "batch",
     }
     graph = _graph(x)

@@ -10,7 +10,7 @@ value varies.  The space alone decides where a node is computed:
     BATCH   one number per matrix of a stack of matrices (both matrix axes reduced)
     ROW     one number per matrix row (the last axis reduced)
     COL     one number per matrix column (the second-last axis reduced)
-    LEAD    one number per row of ``view(size0, -1)``
+    DIM0    one number per row of ``view(size0, -1)``
     FULL    one number per element
 """
 
@@ -49,7 +49,7 @@ class Space(enum.IntEnum):
     BATCH = 3
     ROW = 4
     COL = 5
-    LEAD = 6
+    DIM0 = 6
     FULL = 7
 
     @property
@@ -58,7 +58,7 @@ class Space(enum.IntEnum):
         return self <= Space.TENSOR
 
 
-SMALL = (Space.ALL, Space.TENSOR, Space.BATCH, Space.ROW, Space.COL, Space.LEAD)
+SMALL = (Space.ALL, Space.TENSOR, Space.BATCH, Space.ROW, Space.COL, Space.DIM0)
 
 
 def join(a: Space, b: Space) -> Space:
@@ -78,7 +78,7 @@ def join(a: Space, b: Space) -> Space:
 REDUCED: dict[tuple[Space, Any], Space] = {
     (Space.FULL, "all"): Space.ALL,
     (Space.FULL, "tensor"): Space.TENSOR,
-    (Space.FULL, "rows"): Space.LEAD,
+    (Space.FULL, "rows"): Space.DIM0,
     (Space.FULL, -1): Space.ROW,
     (Space.FULL, -2): Space.COL,
     (Space.ROW, -2): Space.BATCH,
@@ -86,7 +86,7 @@ REDUCED: dict[tuple[Space, Any], Space] = {
     (Space.ROW, "tensor"): Space.TENSOR,
     (Space.COL, "tensor"): Space.TENSOR,
     (Space.BATCH, "tensor"): Space.TENSOR,
-    (Space.LEAD, "tensor"): Space.TENSOR,
+    (Space.DIM0, "tensor"): Space.TENSOR,
 }
 
 
@@ -299,7 +299,7 @@ class Graph:
     def _make(self, op: str, args: tuple[Node, ...], attr: Any, space: Space, level: int) -> Node:
         # Zeros of both signs are equal, but not the same number.
         known_by = attr.hex() if isinstance(attr, float) else attr
-        key = (op, tuple(a.index for a in args), type(attr), known_by)
+        key = (op, tuple(a.index for a in args), type(attr), known_by, space)
         node = self._known.get(key)
         if node is None:
             node = Node(self, op, args, attr, space, level)
@@ -345,14 +345,14 @@ class Graph:
 
     def _index_by(self, space: Space) -> None:
         """Checks that the parameter has the rows or columns that the rule speaks of."""
-        lead = space == Space.LEAD
-        if lead and not self.ndim:
+        by_dim0 = space == Space.DIM0
+        if by_dim0 and not self.ndim:
             raise RuleError('axis "rows" needs an axis: take the keyword argument `ndim` and use it only if ndim >= 1')
-        if not lead and (self.ndim is None or self.ndim < 2):
+        if not by_dim0 and (self.ndim is None or self.ndim < 2):
             raise RuleError(
                 "the axes -1 and -2 need a matrix: take the keyword argument `ndim` and use them only if ndim >= 2"
             )
-        self._axes.add(lead)
+        self._axes.add(by_dim0)
         if len(self._axes) > 1:
             raise RuleError('a rule can use axis "rows" or the axes -1 and -2, not both for one parameter')
 
@@ -368,7 +368,9 @@ class Graph:
         """A truth value as a loop over ``space`` uses it.  Only what is computed per element stays in its loop."""
         if value.op == "const" or value.space == Space.FULL:
             return value
-        stored = value.args[0] if value.op == "truth" else self._make("number", (value,), None, value.space, value.level)
+        stored = (
+            value.args[0] if value.op == "truth" else self._make("number", (value,), None, value.space, value.level)
+        )
         return self._make("truth", (stored,), None, space, value.level)
 
     def _simplified(self, op: str, args: tuple[Node, ...]) -> Node | None:

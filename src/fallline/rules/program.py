@@ -34,8 +34,8 @@ class Program:
     small_operands: tuple[str, ...]
     """Reduced states (a value per row or column)."""
     host_inputs: tuple[str, ...]
-    row: tuple[Node, ...]
-    """Scalars of the host that passes and stages read: one row of numbers per (group, step value)."""
+    host_values: tuple[Node, ...]
+    """Scalars of the host that passes and stages read: one set of numbers per (group, step value)."""
     stages: tuple[tuple[Node, ...], ...]
     reductions: tuple[tuple[Node, ...], ...]
     """``reductions[k]`` is computed by pass k; there is one pass more than entries here."""
@@ -43,10 +43,10 @@ class Program:
     small_writes: Mapping[str, Node]
     host_writes: Mapping[str, Node]
     """Scalar states known before the first pass."""
-    late_writes: Mapping[str, Node]
+    deferred_writes: Mapping[str, Node]
     """Scalar states that follow from reductions."""
     view: str
-    """How elements are indexed: "flat", "matrix" (batch, rows, cols) or "lead" (size0, rest)."""
+    """How elements are indexed: "flat", "matrix" (batch, rows, cols) or "dim0" (size0, rest)."""
 
     @property
     def elementwise(self) -> bool:
@@ -58,9 +58,28 @@ class Program:
         return self.grad in self.operands
 
     @functools.cached_property
+    def stage_rounds(self) -> tuple[tuple[tuple[Node, ...], ...], ...]:
+        """For each stage, its reductions of small arrays by round: each round needs the results of those before it.
+
+        Where a parameter is in pieces, so may be such an array, and the pieces' results must be joined after a round.
+        """
+        return tuple(_rounds(nodes) for nodes in self.stages)
+
+    def round_in_stage(self, k: int, nodes: Iterable[Node]) -> int:
+        """After how many rounds of stage ``k`` all these nodes can be computed."""
+        depth = _depths(self.stages[k])
+        return max((depth[node.index] for node in nodes), default=0)
+
+    @functools.cached_property
+    def over_all(self) -> dict[int, int]:
+        """The reductions over all parameters: index of the node → which of them it is, in order."""
+        nodes = [node for level in self.reductions for node in level if node.space == Space.ALL]
+        return {node.index: position for position, node in enumerate(nodes)}
+
+    @property
     def couples_parameters(self) -> bool:
         """Whether a reduction runs over all parameters, so that they must step together."""
-        return any(node.space == Space.ALL for level in self.reductions for node in level)
+        return bool(self.over_all)
 
     def pass_nodes(self, k: int) -> list[Node]:
         """The full-size nodes pass ``k`` computes, in order."""
@@ -72,11 +91,11 @@ class Program:
 
     @functools.cached_property
     def host(self) -> Callable[..., tuple[tuple[float, ...], tuple[float, ...]]]:
-        """``host(*values of host_inputs)`` → the row, and the values of ``host_writes``."""
+        """``host(*values of host_inputs)`` → the numbers of ``host_values``, and those of ``host_writes``."""
         scope: dict[str, Any] = {f"do_{op}": function for op, function in (HOST_FUNCTIONS | CASTS).items()}
         infix = {"add": "+", "sub": "-", "mul": "*", "lt": "<", "le": "<=", "eq": "=="}
         lines = []
-        targets = (*self.row, *self.host_writes.values())
+        targets = (*self.host_values, *self.host_writes.values())
         for node in reachable(targets):
             if node.op in ("const", "host"):
                 continue
@@ -86,10 +105,10 @@ class Program:
             else:
                 value = f"do_{node.op}({', '.join(args)})"
             lines.append(f"    t{node.index} = {value}\n")
-        row = "".join(f"{_host_name(n)}, " for n in self.row)
+        values = "".join(f"{_host_name(n)}, " for n in self.host_values)
         writes = "".join(f"{_host_name(n)}, " for n in self.host_writes.values())
         inputs = ", ".join(f"_{name}" for name in self.host_inputs)
-        source = f"def host({inputs}):\n{''.join(lines)}    return ({row}), ({writes})\n"
+        source = f"def host({inputs}):\n{''.join(lines)}    return ({values}), ({writes})\n"
         scope.update(inf=float("inf"), nan=float("nan"))
         exec(source, scope)
         return scope["host"]
@@ -112,6 +131,22 @@ def reachable(roots: Iterable[Node], through: Callable[[Node], bool] = lambda no
             found[node.index] = node
             pending.extend(node.args)
     return [found[i] for i in sorted(found)]
+
+
+def _depths(stage: Sequence[Node]) -> dict[int, int]:
+    """For each node of a stage, the number of rounds of small reductions that it needs."""
+    found: dict[int, int] = {}
+    for node in stage:
+        needs = (found[a.index] + (a.op == "reduce") for a in node.args if a.index in found)
+        found[node.index] = max(needs, default=0)
+    return found
+
+
+def _rounds(stage: Sequence[Node]) -> tuple[tuple[Node, ...], ...]:
+    depth = _depths(stage)
+    reductions = [node for node in stage if node.op == "reduce"]
+    count = 1 + max((depth[node.index] for node in reductions), default=-1)
+    return tuple(tuple(node for node in reductions if depth[node.index] == k) for k in range(count))
 
 
 def _is_pass(node: Node) -> bool:
@@ -152,8 +187,8 @@ def _levels(needed: Sequence[Node], last: int) -> dict[int, int]:
 def assemble(
     rule: Rule, trace: Trace, graph: Graph, states: Mapping[str, State], written: Mapping[str, Node]
 ) -> Program:
-    writes, small_writes, host_writes, late_writes = _sort_writes(rule, states, written)
-    needed = reachable(node for kind in (writes, small_writes, host_writes, late_writes) for node in kind.values())
+    writes, small_writes, host_writes, deferred_writes = _sort_writes(rule, states, written)
+    needed = reachable(node for kind in (writes, small_writes, host_writes, deferred_writes) for node in kind.values())
 
     last = max((node.level for node in needed), default=0)
     level = _levels(needed, last)
@@ -166,10 +201,10 @@ def assemble(
     # Nodes outside the host that read a number of the host directly.  In the order of use: forms of a rule that
     # differ on the host only then have the same kernel.
     consumers = [n for n in needed if n.space != Space.HOST]
-    row = {a.index: a for n in consumers for a in n.args if a.space == Space.HOST and a.op != "const"}
+    read = {a.index: a for n in consumers for a in n.args if a.space == Space.HOST and a.op != "const"}
     for node in (*writes.values(), *small_writes.values()):
         if node.space == Space.HOST and node.op != "const":
-            row[node.index] = node
+            read[node.index] = node
     used = {n.attr for n in needed if n.op == "operand"}
     operands = tuple(
         name
@@ -178,9 +213,9 @@ def assemble(
         if name == rule.param_name or name in used or name in writes or (name == rule.grad_name and not trace.entry)
     )
     spaces = {n.space for n in needed}
-    view = "lead" if Space.LEAD in spaces else "matrix" if spaces & {Space.ROW, Space.COL} else "flat"
-    row_nodes = tuple(row.values())
-    host_roots = (*row_nodes, *host_writes.values())
+    view = "dim0" if Space.DIM0 in spaces else "matrix" if spaces & {Space.ROW, Space.COL} else "flat"
+    host_values = tuple(read.values())
+    host_roots = (*host_values, *host_writes.values())
     return Program(
         name=rule.name if trace.entry is None else f"{rule.name}.{trace.entry}",
         trace=trace,
@@ -190,13 +225,13 @@ def assemble(
         operands=operands,
         small_operands=tuple(n for n, s in states.items() if s.space in SMALL and (n in used or n in small_writes)),
         host_inputs=tuple(sorted({n.attr for n in reachable(host_roots) if n.op == "host"})),
-        row=row_nodes,
+        host_values=host_values,
         stages=stages,
         reductions=reductions,
         writes=writes,
         small_writes=small_writes,
         host_writes=host_writes,
-        late_writes=late_writes,
+        deferred_writes=deferred_writes,
         view=view,
     )
 
@@ -207,7 +242,7 @@ def _sort_writes(
     writes: dict[str, Node] = {}
     small: dict[str, Node] = {}
     host: dict[str, Node] = {}
-    late: dict[str, Node] = {}
+    deferred: dict[str, Node] = {}
     for name, node in written.items():
         state = states.get(name)
         if node.is_bool:
@@ -222,11 +257,11 @@ def _sort_writes(
             widest = Space.TENSOR if state.shape == "scalar" else Space.ALL
             if node.space > widest:
                 raise RuleError(f"{name} is one number per {state.shape}, but its new value varies more than that")
-            (host if node.space == Space.HOST else late)[name] = node
+            (host if node.space == Space.HOST else deferred)[name] = node
         elif state is not None and state.shape is not None:
             if node.space not in (state.space, Space.BATCH) and not node.space.is_scalar:
                 raise RuleError(f"{name} has a value per {state.space.name.lower()}, but its new value does not")
             small[name] = node
         else:
             writes[name] = node
-    return writes, small, host, late
+    return writes, small, host, deferred

@@ -30,7 +30,7 @@ from fallline.rules.reference import Referenced
 
 STEP = "step"
 COUNTERS = (STEP, "first")
-FACTS = ("numel", "total", "ndim", "rows", "cols", "batch", "lead", "lead_length", "dtype_eps", "shared_lr")
+FACTS = ("numel", "total", "ndim", "rows", "cols", "batch", "size0", "row_length", "dtype_eps", "shared_lr")
 RESERVED = (*COUNTERS, *FACTS, "params", "master")
 """What no state may be called: names of numbers that every rule may ask for, and of entries beside its states."""
 TRACED_NDIMS = (0, 1, 2, 3, 4)

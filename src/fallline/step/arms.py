@@ -132,9 +132,9 @@ def _first_step(arm: Arm, optimizer: Any) -> float:
 
 def _check_native(optimizer: Any) -> None:
     """An optimizer goes on without a kernel where it has none for its options; that is not what the column says."""
-    for bucket in optimizer._plan.buckets:
-        if bucket.launch is None:
-            raise Missing(bucket.choice.reason)
+    for part in optimizer.explain().parts:
+        if not part.lowering.startswith("native"):
+            raise Missing(part.reason)
 
 
 def share_states(

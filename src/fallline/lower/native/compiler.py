@@ -67,7 +67,7 @@ def compiler_version(compiler: Command) -> str:
 def try_compiler(compiler: Command) -> None:
     """Raises :class:`NativeUnavailable` if it does not compile a rule's includes."""
     with tempfile.TemporaryDirectory(prefix="fallline-") as scratch:
-        _compile(compiler, FLAGS, '#include "kernel.h"\n', _header().parent, Path(scratch))
+        _compile(compiler, FLAGS, '#include "packed.h"\n', _header().parent, Path(scratch))
 
 
 def _run(compiler: Command, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -15,7 +15,7 @@ from fallline.lower.native.slots import Slots
 from fallline.lower.native.stages import Stage
 from fallline.rules.program import Program
 
-ABI = 4
+ABI = 5
 """Part of every kernel's name: raised when kernel.h changes the meaning of a segment."""
 
 
@@ -34,7 +34,7 @@ def emit(program: Program) -> tuple[str, str]:
     stage_names = ", ".join(f"@NAME@_stage{k}" if text else "nullptr" for k, text in enumerate(stages))
     pass_names = ", ".join(f"@NAME@_pass{k}" if text else "nullptr" for k, text in enumerate(passes))
     packed_name = "@NAME@_packed" if packed else "nullptr"
-    entry = f'#define ENTRY_@NAME@ {{"@NAME@", {{{stage_names}}}, {{{pass_names}}}, {packed_name}}}\n'
+    entry = f'#define ENTRY_@NAME@ {{"@NAME@", FL_KERNEL_LAYOUT, {{{stage_names}}}, {{{pass_names}}}, {packed_name}}}\n'
     return name, (functions + entry).replace("@NAME@", name)
 
 
@@ -44,5 +44,5 @@ def translation_unit(kernels: dict[str, str], symbol: str) -> str:
     return (
         '#include "packed.h"\n\nnamespace {\n\n'
         + "\n".join(kernels.values())
-        + f"\n}}  // namespace\n\n{symbol} = {{\n{entries}    {{nullptr, {{}}, {{}}, nullptr}},\n}};\n"
+        + f"\n}}  // namespace\n\n{symbol} = {{\n{entries}    {{nullptr, 0, {{}}, {{}}, nullptr}},\n}};\n"
     )

@@ -41,7 +41,7 @@ class Kernel:
             entry=entry,
             grad_operand=program.operands.index(program.grad) if program.uses_gradient else -1,
             n_operands=len(program.operands),
-            n_row=len(program.row),
+            n_host=len(program.host_values),
             n_scalars=len(slots.scalars),
             n_vectors=len(slots.vectors),
             n_passes=passes,
@@ -75,7 +75,7 @@ def _check_limits(program: Program) -> None:
         raise NativeUnavailable(f"{program.name} goes through memory more than {MAX_PASSES} times")
     if len(program.operands) > MAX_OPERANDS:
         raise NativeUnavailable(f"{program.name} has more than {MAX_OPERANDS - 2} states")
-    if 1 + len(program.row) + len(slots.scalars) + len(slots.segment_vectors) > MAX_SCALARS:
+    if 1 + len(program.host_values) + len(slots.scalars) + len(slots.segment_vectors) > MAX_SCALARS:
         raise NativeUnavailable(f"{program.name} has more than {MAX_SCALARS} scalars")
     if sum(map(len, program.reductions)) > MAX_REDUCTIONS or len(slots.vectors) > 2 * MAX_REDUCTIONS:
         raise NativeUnavailable(f"{program.name} has more than {MAX_REDUCTIONS} reductions")
@@ -89,6 +89,7 @@ def _kernel(program: Program, found: Library) -> Kernel | NativeUnavailable:
         entry = found.find(name)
         if entry is None:
             entry = compile_kernel(name, text, found.isa)
+        found.check(entry, program.name)
         return Kernel(found, program, entry)
     except NativeUnavailable as reason:
         return reason

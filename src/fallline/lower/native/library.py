@@ -28,20 +28,22 @@ class COperand(Structure):
         ("format", c_int32),
         ("stochastic", c_int32),
         ("key", c_uint64),
+        ("edges", c_void_p),
     ]
 
 
 class CTensor(Structure):
     _fields_ = [
         ("numel", c_int64),
+        ("first", c_int64),
         ("batch", c_int64),
         ("rows", c_int64),
         ("cols", c_int64),
         ("sizes", c_void_p),
         ("ndim", c_int32),
-        ("row", c_int32),
+        ("set", c_int32),
         ("operands", c_void_p),
-        ("echo", c_void_p),
+        ("low_precision_copy", c_void_p),
         ("small", c_void_p),
         ("first_chunk", c_int64),
         ("first_tile", c_int64),
@@ -60,7 +62,7 @@ class CProgram(Structure):
         ("entry", c_void_p),
         ("grad_operand", c_int32),
         ("n_operands", c_int32),
-        ("n_row", c_int32),
+        ("n_host", c_int32),
         ("n_scalars", c_int32),
         ("n_vectors", c_int32),
         ("n_passes", c_int32),
@@ -84,8 +86,8 @@ class CJob(Structure):
         ("tensors", c_void_p),
         ("n_tensors", c_int64),
         ("grads", c_void_p),
-        ("row_of", c_void_p),
-        ("rows", c_void_p),
+        ("set_of", c_void_p),
+        ("sets", c_void_p),
         ("grad_factor", c_double),
         ("scalars", c_void_p),
         ("workspace", c_void_p),
@@ -97,17 +99,29 @@ class CJob(Structure):
     ]
 
 
+def _layout(*structs: type[Structure]) -> list[int]:
+    """The size of each struct and where its members lie."""
+    return [
+        number
+        for struct in structs
+        for number in (ctypes.sizeof(struct), *(getattr(struct, name).offset for name, *_ in struct._fields_))
+    ]
+
+
 class Library:
     """The loaded library with one instruction set chosen."""
 
     def __init__(self, path: Path, isa: str):
         self.path = path
         self.handle = ctypes.CDLL(str(path))
-        sizes = (c_int64 * 5)()
-        self.handle.fl_sizes(sizes)
-        structs = (COperand, CTensor, CReduction, CProgram, CJob)
-        if list(sizes) != [ctypes.sizeof(s) for s in structs]:
+        expected = _layout(COperand, CTensor, CReduction, CProgram, CJob)
+        found = (c_int64 * len(expected))()
+        self.handle.fl_layout.restype = c_int64
+        self.handle.fl_layout.argtypes = [c_void_p, c_int64]
+        if self.handle.fl_layout(found, len(expected)) != len(expected) or list(found) != expected:
             raise NativeUnavailable(f"{path} was built from other sources than this package; reinstall fallline")
+        self.handle.fl_accepts.restype = c_int32
+        self.handle.fl_accepts.argtypes = [c_void_p]
         self.handle.fl_select.restype = c_void_p
         self.handle.fl_select.argtypes = [ctypes.c_char_p]
         self.handle.fl_backend_name.restype = ctypes.c_char_p
@@ -117,7 +131,7 @@ class Library:
         self.handle.fl_plan.restype = c_int64
         self.handle.fl_plan.argtypes = [POINTER(CJob)]
         self.handle.fl_begin.argtypes = [POINTER(CJob)]
-        self.handle.fl_stage_run.argtypes = [POINTER(CJob), c_int32]
+        self.handle.fl_stage_run.argtypes = [POINTER(CJob), c_int32, c_int32, c_int32]
         self.handle.fl_pass.argtypes = [POINTER(CJob), c_void_p, c_int32, c_int32]
         for step in (self.handle.fl_step, self.handle.fl_step_each):
             step.argtypes = [POINTER(CJob), c_void_p, c_int32]
@@ -142,6 +156,13 @@ class Library:
 
     def find(self, kernel: str) -> int | None:
         return self.handle.fl_find(self.backend, kernel.encode())
+
+    def check(self, entry: int, program: str) -> None:
+        """Raises if a kernel was compiled with other structs than the library's."""
+        if not self.handle.fl_accepts(entry):
+            raise NativeUnavailable(
+                f"the kernel of {program} was compiled with other headers than {self.path}; reinstall fallline"
+            )
 
     def has(self, isa: str) -> bool:
         return bool(self.handle.fl_select(isa.encode()))
@@ -170,7 +191,7 @@ def _load(isa: str, switch: str) -> Library | NativeUnavailable:
             "this installation has no native library (no C++ compiler was found when it was installed); "
             "install a C++ compiler and reinstall fallline"
         )
-    # First, so that both share one pool of threads: see native/dispatch.cpp.
+    # First, so that both share one pool of threads: see native/threads.h.
     import torch  # noqa: F401
 
     try:

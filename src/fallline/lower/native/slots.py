@@ -13,9 +13,9 @@ class Slots:
     computes it: what is needed in there alone is one number at a time."""
 
     def __init__(self, program: Program):
-        self.loops = [stage_loops(node for node in nodes if not node.is_bool) for nodes in program.stages]
-        """Per stage, the nodes that are computed together: arrays of one shape in one loop, others alone."""
-        finals = (*program.small_writes.values(), *program.writes.values(), *program.late_writes.values())
+        self.loops = [_by_round(program, k) for k in range(len(program.stages))]
+        """Per stage, the nodes that are computed together: arrays of one shape in one loop, others alone; by round."""
+        finals = (*program.small_writes.values(), *program.writes.values(), *program.deferred_writes.values())
         everyone = reachable(finals)
         self.states = [n for n in everyone if n.op == "operand" and n.attr in program.small_operands]
         """Reduced states that are read."""
@@ -26,10 +26,12 @@ class Slots:
         for node in everyone:
             if not _is_inlined(node):
                 own = loop_of.get(node.index)
-                kept.update(a.index for a in stored_args(node) if node.op == "reduce" or loop_of.get(a.index, ()) != own)
+                kept.update(
+                    a.index for a in stored_args(node) if node.op == "reduce" or loop_of.get(a.index, ()) != own
+                )
         small = {n.index: n for nodes in (*program.stages, *program.reductions) for n in nodes if not n.is_bool}
         ordered = [*self.states, *(small[i] for i in sorted(small))]
-        self.row = {n.index: i for i, n in enumerate(program.row)}
+        self.host = {n.index: i for i, n in enumerate(program.host_values)}
         self.scalars = [n for n in ordered if n.space.is_scalar]
         self.vectors = [n for n in ordered if not n.space.is_scalar and n.index in kept]
         self.scalar = {n.index: i for i, n in enumerate(self.scalars)}
@@ -47,13 +49,18 @@ class Slots:
 
     def in_segment(self, node: Node) -> int | None:
         """The index of a value in ``fl_segment.s``; 0 is the gradient's factor."""
-        if node.index in self.row:
-            return 1 + self.row[node.index]
+        if node.index in self.host:
+            return 1 + self.host[node.index]
         if node.index in self.scalar:
-            return 1 + len(self.row) + self.scalar[node.index]
+            return 1 + len(self.host) + self.scalar[node.index]
         if node.index in self.segment:
-            return 1 + len(self.row) + len(self.scalars) + self.segment[node.index]
+            return 1 + len(self.host) + len(self.scalars) + self.segment[node.index]
         return None
+
+
+def _by_round(program: Program, k: int) -> list[Sequence[Node]]:
+    loops = stage_loops(node for node in program.stages[k] if not node.is_bool)
+    return sorted(loops, key=lambda loop: program.round_in_stage(k, loop))
 
 
 def _is_inlined(node: Node) -> bool:

@@ -12,7 +12,7 @@ from fallline.rules.program import Program
 _SIZES = {
     Space.ROW: ("q->batch", "q->rows", "b * q->rows + j"),
     Space.COL: ("q->batch", "q->cols", "b * q->cols + j"),
-    Space.LEAD: ("1", "q->rows", "j"),
+    Space.DIM0: ("1", "q->rows", "j"),
     Space.BATCH: ("q->batch", "1", "b"),
 }
 
@@ -26,20 +26,24 @@ class Stage:
         """Values of the loop that is being written."""
 
     def text(self) -> str:
-        lines: list[str] = []
+        last = len(self.program.stage_rounds[self.k])
+        rounds: list[list[str]] = [[] for _ in range(last + 1)]
         if self.k == 0:
             for node in self.slots.states:
                 source = self.program.small_operands.index(node.attr)
-                lines += _over(node.space, [f"{self.vector(node)}[@] = q->state[{source}][@];"])
+                rounds[0] += _over(node.space, [f"{self.vector(node)}[@] = q->state[{source}][@];"])
         for loop in self.slots.loops[self.k]:
-            lines += self.compute(loop)
+            rounds[self.program.round_in_stage(self.k, loop)] += self.compute(loop)
         if self.k == len(self.program.reductions):
             for name, node in self.program.small_writes.items():
                 target = self.program.small_operands.index(name)
                 space = self.program.states[name].space
-                lines += _over(space, [f"q->state[{target}][@] = (float)({self.value(node)});"])
-        if not lines:
+                rounds[last] += _over(space, [f"q->state[{target}][@] = (float)({self.value(node)});"])
+        if not any(rounds):
             return ""
+        lines: list[str] = rounds[0] if last == 0 else []
+        for number, inside in enumerate(rounds) if last else ():
+            lines += [f"if (fl_in_round(q, {number})) {{", *indent(inside), "}"] if inside else []
         return "\n".join([f"static void @NAME@_stage{self.k}(const fl_small* q) {{", *indent(lines), "}\n"])
 
     def vector(self, node: Node) -> str:
@@ -90,7 +94,7 @@ class Stage:
         if node.index in self.here:
             return self.here[node.index]
         if node.space == Space.HOST:
-            return f"q->row[{self.slots.row[node.index]}]"
+            return f"q->host[{self.slots.host[node.index]}]"
         if node.space.is_scalar:
             return f"q->scalar[{self.slots.scalar[node.index]}]"
         return f"(double){self.vector(node)}[{'b' if node.space == Space.BATCH else '@'}]"

@@ -1,4 +1,4 @@
-"""What every lowering is given: parameters with their operands, and this step's numbers.
+"""One parameter as a program sees it: its operands in memory, and its place in the tensor it may be a piece of.
 
 A format lives in an operand's ``load`` and ``store``; rules and lowerings know nothing of it.
 """
@@ -6,19 +6,22 @@ A format lives in an operand's ``load`` and ``store``; rules and lowerings know 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Sequence
+from math import prod
 
 import torch
 from torch import Tensor
 
 from fallline.formats import BlockFormat, stochastic_round
+from fallline.rules.graph import Space
 from fallline.rules.program import Program
 
 HALF = (torch.bfloat16, torch.float16)
 
 
 def real_view(tensor: Tensor) -> Tensor:
-    """A complex tensor as pairs of reals; what is lazily conjugated or negated is resolved first."""
+    """A complex tensor as pairs of reals; lazy conjugation and negation are resolved first."""
     if not tensor.is_complex():
         return tensor.resolve_neg() if tensor.is_neg() else tensor
     return torch.view_as_real(tensor.resolve_conj().resolve_neg())
@@ -29,11 +32,46 @@ def real_shape(tensor: Tensor) -> torch.Size:
     return torch.Size((*tensor.shape, 2)) if tensor.is_complex() else tensor.shape
 
 
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a piece lies in the tensor that it was cut from: at ``start`` along ``axis`` of ``shape``.
+
+    Everything that depends on a position follows the whole tensor: shape facts, the blocks of low-bit formats, their
+    dither, and random bits.  So a piece computes what the whole would have computed there.
+    """
+
+    shape: tuple[int, ...]
+    """Of the whole tensor, as programs see it."""
+    start: int = 0
+    axis: int = 0
+
+    @property
+    def first(self) -> int:
+        """The logical index, in the whole, of the piece's first element."""
+        return self.start * prod(self.shape[self.axis + 1 :])
+
+    @property
+    def is_range(self) -> bool:
+        """Whether the piece's elements follow each other in the whole's logical order."""
+        return prod(self.shape[: self.axis]) == 1
+
+    def cuts(self, space: Space) -> bool:
+        """Whether the piece has only some of the values that vary over ``space``."""
+        axes = len(self.shape)
+        if space == Space.FULL:
+            return True
+        if space == Space.DIM0:
+            return self.axis == 0
+        reduced = {Space.ROW: {axes - 1}, Space.COL: {axes - 2}, Space.BATCH: {axes - 1, axes - 2}}
+        return space in reduced and self.axis not in reduced[space]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Operand:
     """A full-size tensor in memory: dense, or codes with a scale per block.  ``stochastic``: how to round
     when a 16-bit tensor is stored; ``slot`` keeps its random bits apart from those of other operands.
-    ``lazy``: a view that torch conjugates or negates when it is read, so its memory holds other values."""
+    ``lazy``: a view that torch conjugates or negates when it is read, so its memory holds other values.
+    ``first``: the logical index of its first element in the whole tensor."""
 
     data: Tensor
     scale: Tensor | None = None
@@ -41,6 +79,7 @@ class Operand:
     stochastic: bool = False
     slot: int = 0
     lazy: bool = False
+    first: int = 0
 
     @property
     def is_plain(self) -> bool:
@@ -50,7 +89,7 @@ class Operand:
     def load(self, shape: torch.Size, dtype: torch.dtype) -> Tensor:
         if self.format is not None:
             assert self.scale is not None
-            return self.format.decode(self.data, self.scale, shape)
+            return self.format.decode(self.data, self.scale, shape, self.first)
         if self.lazy:
             return real_view(self.data).to(dtype)
         return self.data if self.data.dtype == dtype else self.data.to(dtype)
@@ -58,38 +97,53 @@ class Operand:
     def store(self, value: Tensor, key: int) -> None:
         if self.format is not None:
             assert self.scale is not None
-            codes, scale = self.format.encode(value)
+            codes, scale = self.format.encode(value, self.first)
             self.data.copy_(codes.view_as(self.data))
             self.scale.copy_(scale)
         elif self.data.is_complex():
             self.data.copy_(torch.view_as_complex(value.contiguous()))
         elif self.stochastic:
-            self.data.copy_(stochastic_round(value, self.data.dtype, key))
+            self.data.copy_(stochastic_round(value, self.data.dtype, key, self.first))
         elif value is not self.data:
             self.data.copy_(value)
 
 
 @dataclasses.dataclass(eq=False)
 class Item:
-    """One parameter, as a program sees it."""
+    """One parameter, or a piece of one."""
 
     shape: torch.Size
     dtype: torch.dtype
-    """What is computed in: float64 for float64 parameters, float32 otherwise."""
+    """The dtype of the arithmetic: float64 for float64 parameters, float32 otherwise."""
     param: Operand
     """The parameter, or its float32 master weights."""
     states: dict[str, Operand]
     """Full-size states."""
     small: dict[str, Tensor]
     """Reduced states."""
-    echo: Operand | None = None
+    low_precision_copy: Operand | None = None
     """The 16-bit parameter whose float32 master weights are the operand."""
     number: int = 0
     """Which parameter of the optimizer this is: part of the key of its random bits."""
+    place: Place | None = None
+    """Where it lies in the tensor it is a piece of; None if it is whole."""
 
     @property
     def numel(self) -> int:
         return self.shape.numel()
+
+    @property
+    def first(self) -> int:
+        """The logical index of its first element in the whole tensor."""
+        return 0 if self.place is None else self.place.first
+
+    @property
+    def whole_shape(self) -> Sequence[int]:
+        return self.shape if self.place is None else self.place.shape
+
+    @functools.cached_property
+    def facts(self) -> dict[str, float]:
+        return shape_facts(self.whole_shape, self.dtype)
 
     def operand(self, program: Program, name: str) -> Operand:
         return self.param if name == program.param else self.states[name]
@@ -103,36 +157,23 @@ class Item:
         return any(o.stochastic for o in self.operands)
 
 
-@dataclasses.dataclass(eq=False)
-class StepNumbers:
-    """The numbers of one step: ``rows[row_of[i]]`` are the scalars of item i."""
-
-    rows: Sequence[tuple[float, ...]]
-    row_of: Sequence[int]
-    grad_factor: float = 1.0
-    keys: Sequence[Mapping[int, int]] | None = None
-    """Per item, slot → key of its random bits; only where something rounds at random."""
-
-    def key(self, item: int, slot: int) -> int:
-        """Of what rounds at random; 0 for the rest."""
-        return self.keys[item].get(slot, 0) if self.keys is not None else 0
+FACTS = ("numel", "rows", "cols", "batch", "size0", "row_length", "dtype_eps")
 
 
 def shape_facts(shape: Sequence[int], dtype: torch.dtype) -> dict[str, float]:
-    """What the equations may ask of a shape.  Matrices are the last two axes, ``lead`` the first."""
-    numel = 1
-    for size in shape:
-        numel *= size
+    """The facts about a shape that equations may use.  Matrices are the last two axes; ``size0`` is the first one, and
+    ``row_length`` the number of elements for each of its indices."""
+    numel = prod(shape)
     rows = shape[-2] if len(shape) >= 2 else 1
     cols = shape[-1] if len(shape) >= 1 else 1
-    lead = shape[0] if len(shape) >= 1 else 1
+    size0 = shape[0] if len(shape) >= 1 else 1
     return {
         "numel": numel,
         "rows": rows,
         "cols": cols,
         "batch": numel // (rows * cols) if rows * cols else 0,
-        "lead": lead,
-        "lead_length": numel // lead if lead else 0,
+        "size0": size0,
+        "row_length": numel // size0 if size0 else 0,
         "dtype_eps": torch.finfo(dtype).eps,
     }
 
@@ -142,6 +183,6 @@ def program_view(program: Program, shape: Sequence[int]) -> tuple[int, int, int]
     facts = shape_facts(shape, torch.float32)
     if program.view == "matrix":
         return int(facts["batch"]), int(facts["rows"]), int(facts["cols"])
-    if program.view == "lead":
-        return 1, int(facts["lead"]), int(facts["lead_length"])
+    if program.view == "dim0":
+        return 1, int(facts["size0"]), int(facts["row_length"])
     return 1, 1, int(facts["numel"])

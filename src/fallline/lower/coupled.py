@@ -1,0 +1,98 @@
+"""Runs executors that wait for each other: each has a part of the elements that a reduction runs over.
+
+The parameters of an optimizer may be stepped by several lowerings and specialisations at once, and each may be a piece
+of a larger one, of which other processes have the rest.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Hashable, Iterable, Sequence
+
+from torch import Tensor
+
+from fallline.lower.executor import Deferred, Partial, Passes
+from fallline.rules.graph import RuleError, Space
+from fallline.rules.program import Program
+
+
+class Joiner(abc.ABC):
+    """Joins reductions with those of other processes, which call it equally often, with the same keys."""
+
+    @abc.abstractmethod
+    def join(self, partials: Sequence[Partial]) -> None:
+        """Replaces the values of each by what they are over all processes, in place."""
+
+
+def alone(passes: Passes) -> Deferred:
+    """Runs an executor that has everything itself."""
+    try:
+        while True:
+            next(passes)
+    except StopIteration as end:
+        return end.value
+
+
+def together(runs: Sequence[Passes], joiner: Joiner | None = None) -> list[Deferred]:
+    """Runs all of them, each as far as it gets before it needs the results of the others.
+
+    A reduction over the pieces of a parameter is joined as soon as every run that is not waiting for all the others has
+    arrived at one; those over all parameters when every run has.  So the order depends on the programs alone, and
+    processes with the same programs agree on it.
+    """
+    finished: dict[int, Deferred] = {}
+    waiting = {i: partials for i, run in enumerate(runs) if (partials := _advance(run, finished, i)) is not None}
+    while waiting:
+        arrived = [i for i, partials in waiting.items() if not any(p.over_all for p in partials)] or list(waiting)
+        _join([partial for i in arrived for partial in waiting[i]], joiner)
+        for i in arrived:
+            partials = _advance(runs[i], finished, i)
+            if partials is None:
+                del waiting[i]
+            else:
+                waiting[i] = partials
+    return [finished[i] for i in range(len(runs))]
+
+
+def _advance(run: Passes, finished: dict[int, Deferred], number: int) -> list[Partial] | None:
+    """Goes on to the next reduction of which others may have a part; None at the end."""
+    try:
+        return next(run)
+    except StopIteration as end:
+        finished[number] = end.value
+        return None
+
+
+def _join(partials: Iterable[Partial], joiner: Joiner | None) -> None:
+    shared: dict[Hashable, list[Partial]] = {}
+    for partial in partials:
+        shared.setdefault(partial.key, []).append(partial)
+    for first, *others in shared.values():
+        for other in others:
+            _add(first.values, other.values, first.kind)
+    if joiner is not None:
+        joiner.join([first for first, *_ in shared.values()])
+    for first, *others in shared.values():
+        for other in others:
+            other.values.copy_(first.values)
+
+
+def _add(into: Tensor, values: Tensor, kind: str) -> None:
+    values = values.to(into.device, into.dtype)
+    into.copy_(into + values if kind == "sum" else into.maximum(values))
+
+
+def check_coupled(programs: Iterable[Program]) -> None:
+    """Raises if programs of one rule do not reduce over all parameters in the same order: they would wait for ever."""
+    batches = {tuple(_reductions_over_all(program)): program.name for program in programs}
+    if len(batches) > 1:
+        raise RuleError(
+            f"{next(iter(batches.values()))} sums over all parameters in some of its forms and not in others, or in "
+            "another order; compute these sums before any `if` on a static argument"
+        )
+
+
+def _reductions_over_all(program: Program) -> list[tuple[str, ...]]:
+    """For each pass that reduces over all parameters, how: "sum" or "max"."""
+    kinds = [tuple(node.attr[0] for node in nodes if node.space == Space.ALL) for nodes in program.reductions]
+    return [here for here in kinds if here]

@@ -1,0 +1,144 @@
+"""What runs a program: a lowering prepares an executor for some parameters, which is then bound and run in every step.
+
+A lowering is one object with a name.  It says why it cannot take a parameter, and why this installation cannot run a
+program; whatever it does not say is data that the choice of a lowering and ``explain()`` read alike.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Generator, Hashable, Mapping, Sequence
+from typing import ClassVar
+
+from torch import Tensor
+
+from fallline.lower.item import Item
+from fallline.rules.graph import Node, Space
+from fallline.rules.program import Program
+
+
+@dataclasses.dataclass(eq=False)
+class StepScalars:
+    """The numbers of one step: ``sets[set_of[i]]`` are the program's ``host_values`` for item i."""
+
+    sets: Sequence[tuple[float, ...]]
+    set_of: Sequence[int]
+    grad_factor: float = 1.0
+    keys: Sequence[Mapping[int, int]] | None = None
+    """Per item, slot → key of its random bits; only where something rounds at random."""
+
+    def key(self, item: int, slot: int) -> int:
+        """The key of an operand that rounds at random; 0 for the others."""
+        return self.keys[item].get(slot, 0) if self.keys is not None else 0
+
+
+Deferred = dict[str, list[float]]
+"""Scalar states that follow from reductions: name → a value per item."""
+
+
+@dataclasses.dataclass(eq=False)
+class Partial:
+    """A reduction over the elements that one executor has; ``values`` are joined with those of the others, in place."""
+
+    key: Hashable
+    """Equal for parts of one reduction, whichever executor has them."""
+    kind: str
+    """ "sum" or "max"."""
+    values: Tensor
+    over_all: bool = False
+    """Whether it runs over all parameters, not over the pieces of one."""
+
+
+Passes = Generator[list[Partial], None, Deferred]
+"""A run that stops wherever other executors may have a part of a reduction, and goes on with the joined values."""
+
+
+class Executor(abc.ABC):
+    """A program over some items, described once; every step binds gradients and runs."""
+
+    def __init__(self, program: Program, items: Sequence[Item]):
+        self.program, self.items = program, list(items)
+        self.grads: Sequence[Tensor | None] = (None,) * len(self.items)
+
+    def bind(self, grads: Sequence[Tensor | None]) -> bool:
+        """Takes gradients of any layout; None where there is none.  Returns whether they are read where they are, so
+        that :meth:`rebind` may follow."""
+        self.grads = grads
+        return True
+
+    def rebind(self, grads: Sequence[Tensor]) -> None:
+        """Takes gradients that differ from those of the last ``bind`` in nothing but their memory."""
+        self.grads = grads
+
+    def release(self) -> None:
+        """Lets go of the gradients: kept until the next step, they would stand beside the new ones in memory."""
+        self.grads = (None,) * len(self.items)
+
+    def active(self) -> Sequence[int]:
+        """The items that take part: those with a gradient, or all if the program uses none."""
+        if not self.program.uses_gradient:
+            return range(len(self.items))
+        return [i for i, grad in enumerate(self.grads) if grad is not None]
+
+    @abc.abstractmethod
+    def run(self, scalars: StepScalars) -> Deferred:
+        """One step over everything that is bound, of an executor that has all of it."""
+
+    @abc.abstractmethod
+    def passes(self, scalars: StepScalars) -> Passes:
+        """The same step, stopping where other executors may have a part of a reduction."""
+
+    @property
+    @abc.abstractmethod
+    def launches(self) -> int:
+        """How many kernels of our own a step starts; operations of torch count themselves."""
+
+    def has_moved(self) -> bool:
+        """Whether the states are no longer where they were described."""
+        return False
+
+
+class Lowering(abc.ABC):
+    """A way to run programs."""
+
+    name: ClassVar[str]
+    kernels: ClassVar[str] = "torch"
+    """The kernels that an installation may lack, in a word."""
+    automatic: ClassVar[bool] = False
+    """Whether it is taken without being asked for, in the order of the catalogue."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def was_told(self, reason: str) -> bool:
+        """Whether this was called with the reason before: a notice is given once."""
+        told = reason in self._told
+        self._told.add(reason)
+        return told
+
+    @abc.abstractmethod
+    def obstacle(self, item: Item) -> str | None:
+        """Why it cannot take this item, whatever the program; None if it can."""
+
+    def missing(self, program: Program) -> str | None:
+        """Why this installation cannot run the program in this way; None if it can."""
+        return None
+
+    @abc.abstractmethod
+    def prepare(self, program: Program, items: Sequence[Item]) -> Executor:
+        """An executor of items that it has no obstacle against."""
+
+
+def is_partial(node: Node, item: Item) -> bool:
+    """Whether a reduction over this item is over a piece of what it should be over."""
+    if node.space == Space.ALL:
+        return True
+    return item.place is not None and item.place.cuts(node.args[0].space) and not item.place.cuts(node.space)
+
+
+def partial_of(program: Program, node: Node, item: Item, values: Tensor) -> Partial:
+    if node.space == Space.ALL:
+        # Forms of a rule have other nodes, but the same reductions over all parameters in the same order.
+        return Partial((program.name, program.over_all[node.index]), node.attr[0], values, over_all=True)
+    return Partial((item.number, node.index), node.attr[0], values)

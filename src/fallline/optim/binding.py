@@ -1,0 +1,91 @@
+"""This step's gradients: checked, and bound to the executors; sparse ones are set apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fallline.lower.item import real_view
+from fallline.optim.layout import has_computing_dtype, is_distributed
+from fallline.optim.plan import Bucket, Member, Plan
+from fallline.optim.sparse import Sparse, checked_sparse
+
+_grad_of = attrgetter("grad")
+
+
+class Outdated(Exception):
+    """The plan describes a layout that a parameter no longer has."""
+
+
+def bind(plan: Plan, groups: Sequence[Mapping[str, Any]]) -> list[Sparse]:
+    """Takes this step's gradients; returns the sparse ones, which take a way of their own."""
+    sparse: list[Sparse] = []
+    try:
+        for bucket in plan.buckets:
+            grads = list(map(_grad_of, bucket.params))
+            if not bucket.rebind(grads):
+                sparse += _bind_checked(plan, bucket, grads, groups)
+    except BaseException:
+        plan.release()
+        raise
+    return sparse
+
+
+def _bind_checked(
+    plan: Plan, bucket: Bucket, grads: list[Tensor | None], groups: Sequence[Mapping[str, Any]]
+) -> list[Sparse]:
+    """Looks at every gradient that there is: a step over a few parameters costs what these few cost."""
+    present = [i for i, grad in enumerate(grads) if grad is not None]
+    if bucket.is_outdated(present):
+        raise Outdated
+    sparse: list[Sparse] = []
+    taken: list[Tensor | None] = [None] * len(grads)
+    for i in present:
+        member, grad = bucket.members[i], grads[i]
+        assert grad is not None
+        if grad.is_sparse:
+            refuse_unlike(member, grad)
+            reader = plan.readers[member.group]
+            sparse.append((bucket, i, checked_sparse(reader.description, groups[member.group], member, grad)))
+            grads[i] = None
+        else:
+            taken[i] = _checked(member, grad)
+    bucket.bind(grads, taken)
+    return sparse
+
+
+def _checked(member: Member, grad: Tensor) -> Tensor:
+    """A gradient as the lowerings take it: dense, real, of the parameter's shape and device."""
+    grad = grad.detach()
+    refuse_unlike(member, grad)
+    if grad.layout != torch.strided:
+        raise TypeError(
+            f"the gradient of {member.name} has layout {grad.layout}; only dense ones are supported: "
+            "use p.grad = p.grad.to_dense()"
+        )
+    return real_view(grad)
+
+
+def refuse_unlike(member: Member, grad: Tensor) -> None:
+    """Raises if a gradient cannot be of this parameter."""
+    param, name = member.param, f"the gradient of {member.name}"
+    if is_distributed(grad):
+        raise TypeError(f"{name} is a DTensor; sharded gradients are not supported yet, use its local tensor")
+    if grad.device != param.device:
+        raise ValueError(
+            f"{name} is on {grad.device}, the parameter on {param.device}; use p.grad = p.grad.to(p.device)"
+        )
+    if not has_computing_dtype(grad) or grad.is_complex() != param.is_complex():
+        raise TypeError(
+            f"{name} has dtype {grad.dtype}, with which a parameter of dtype {param.dtype} cannot be stepped; "
+            f"use one of dtype {param.dtype}"
+        )
+    if grad.shape != param.shape:
+        raise ValueError(
+            f"{name} has shape {tuple(grad.shape)}, the parameter {tuple(param.shape)}; "
+            "call zero_grad() and compute it anew"
+        )
