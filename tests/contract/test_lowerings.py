@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import fallline
+from fallline.lower.catalogue import find_lowering
 from fallline.lower.native import compiler
 from fallline.lower.native.library import INSTRUCTION_SETS, library
-from fallline.lower.catalogue import find_lowering
 from fallline.rules import norm, rule, tanh
 
 from .trajectories import LOWERINGS, assert_near, parameters, python, run, set_gradients, values

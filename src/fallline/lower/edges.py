@@ -72,6 +72,12 @@ class Edges:
             for name in program.writes
             for edge in _edges_of(i, name, item, item.operand(program, name))
         ]
+        self.are_possible = any(
+            item.place is not None and item.operand(program, name).format is not None
+            for item in items
+            for name in program.writes
+        )
+        """Whether another piece of some item may have an edge: then every piece waits for it."""
         self._of: dict[tuple[int, str], list[Edge]] = {}
         for edge in self.all:
             self._of.setdefault((edge.item, edge.name), []).append(edge)
@@ -87,11 +93,12 @@ class Edges:
 
     def joined(self, active: Sequence[int]) -> Iterator[list[Partial]]:
         """Hands out the scales of shared blocks, and encodes these when they are joined."""
+        if not self.are_possible:
+            return
         here = set(active)
         edges = [edge for edge in self.all if edge.item in here]
         partials = [edge.partial(self.items[edge.item].number) for edge in edges]
-        if partials:
-            yield partials
+        yield partials
         for edge, partial in zip(edges, partials, strict=True):
             edge.store(partial.values)
 

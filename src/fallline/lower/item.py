@@ -171,7 +171,7 @@ def shape_facts(shape: Sequence[int], dtype: torch.dtype) -> dict[str, float]:
         "numel": numel,
         "rows": rows,
         "cols": cols,
-        "batch": numel // (rows * cols) if rows * cols else 0,
+        "batch": prod(shape[:-2]),
         "size0": size0,
         "row_length": numel // size0 if size0 else 0,
         "dtype_eps": torch.finfo(dtype).eps,
