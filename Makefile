@@ -8,7 +8,7 @@ NATIVE := $(shell find src/fallline/native -name '*.cpp' -o -name '*.h' 2>/dev/n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-authors lint format docs race race-checks leaderboard targets bench bench-compiled statistics quality peers clean
+.PHONY: help setup test test-authors lint format stubs docs race race-checks leaderboard targets bench bench-compiled statistics quality peers clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -52,6 +52,9 @@ lint: setup ## ruff and mypy
 format: setup ## rewrite the sources in the project's format
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+stubs: setup ## write src/fallline/__init__.pyi, the signatures for editors and type checkers, from the rules
+	$(BIN)/python docs/type_stubs.py
 
 docs: setup ## write docs/optimizers.md and docs/workloads.md from their own data
 	$(BIN)/python docs/optimizers_page.py

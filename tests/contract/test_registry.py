@@ -258,7 +258,7 @@ def test_preset_stays_what_it_is_when_it_loads_a_checkpoint_of_its_class(library
 
 
 def test_classes_are_made_once_and_look_like_classes():
-    assert fallline.AdamW is fallline.AdamW is fallline.optim.registry.builtin_class("AdamW")
+    assert fallline.AdamW is fallline.AdamW is fallline.optim.classes.builtin_class("AdamW")
     assert fallline.AdamW.__name__ == "AdamW" and fallline.AdamW.__module__ == "fallline"
     assert "decoupled" in fallline.AdamW.__doc__ or "apart from the gradient" in fallline.AdamW.__doc__
     signature = inspect.signature(fallline.AdamW)

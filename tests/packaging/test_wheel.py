@@ -10,8 +10,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "fallline"
-# What a rule of one's own is compiled with, and data that modules read.
+# Types, what a rule of one's own is compiled with, and data that modules read.
 BESIDE_PYTHON = {
+    "fallline/__init__.pyi",
+    "fallline/py.typed",
     "fallline/native/kernel.h",
     "fallline/native/packed.h",
     "fallline/native/vectors.h",
