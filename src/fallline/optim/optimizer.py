@@ -25,6 +25,7 @@ from fallline.optim.options import (
     check_alike,
     check_group_keys,
     check_optimizer_options,
+    state_dtype_name,
 )
 from fallline.optim.plan import Bucket, Plan, ScalarWrite
 from fallline.optim.planning import is_current, make_plan
@@ -65,6 +66,7 @@ class RuleOptimizer(torch.optim.Optimizer):
                 raise TypeError(f"{type(self).__name__} has no argument {name!r}; it has {known}")
             given[name] = value
         values.update(self.description.settings(given))
+        values["state_dtype"] = state_dtype_name(values["state_dtype"])
         own = {name: values.pop(name) for name in OPTIMIZER_OPTIONS}
         check_optimizer_options(own)
         self.clip_norm: float | None = own["clip_norm"]
@@ -88,6 +90,8 @@ class RuleOptimizer(torch.optim.Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         check_group_keys(param_group, {*self.defaults, *self._group_states()}, type(self).__name__)
+        if "state_dtype" in param_group:
+            param_group["state_dtype"] = state_dtype_name(param_group["state_dtype"])
         self._reader.check({**self.defaults, **param_group})
         refuse_repeated(param_group)
         super().add_param_group(param_group)

@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import torch
+
 from fallline.optimizers import descriptions
 from fallline.optimizers.describe import Description
 
@@ -88,6 +90,11 @@ def check_alike(groups: Sequence[Mapping[str, Any]], description: Description) -
                     f"{name} must be the same in all groups of {description.class_name}, "
                     f"got {groups[0][name]} and {group[name]}"
                 )
+
+
+def state_dtype_name(value: Any) -> Any:
+    """``"bfloat16"`` for ``torch.bfloat16``; groups and checkpoints hold names, since int4 has no dtype in torch."""
+    return str(value).removeprefix("torch.") if isinstance(value, torch.dtype) else value
 
 
 def check_options(group: Mapping[str, Any]) -> None:
