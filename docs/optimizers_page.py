@@ -18,8 +18,8 @@ import torch
 
 import fallline
 from fallline import schedules
+from fallline.catalogue import Info
 from fallline.formats.blockwise import MIN_ELEMENTS
-from fallline.optim.info import Info
 from fallline.optim.options import GROUP_OPTIONS, OPTIMIZER_OPTIONS, REFUSED
 
 PAGE = Path(__file__).with_name("optimizers.md")

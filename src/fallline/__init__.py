@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "create": "fallline.optim.registry",
-    "info": "fallline.optim.info",
+    "info": "fallline.catalogue",
     "list_optimizers": "fallline.optim.registry",
     "optimizer": "fallline.optim.classes",
     "export_for_torch": "fallline.optim.checkpoint",

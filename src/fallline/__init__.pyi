@@ -13,9 +13,9 @@ from fallline import teaching as teaching
 from fallline.averaging import LawaEma as LawaEma
 from fallline.averaging import LawaQueue as LawaQueue
 from fallline.averaging import WeightEma as WeightEma
+from fallline.catalogue import info as info
 from fallline.optim.checkpoint import export_for_torch as export_for_torch
 from fallline.optim.classes import optimizer as optimizer
-from fallline.optim.info import info as info
 from fallline.optim.lr_range_test import lr_range_test as lr_range_test
 from fallline.optim.optimizer import RuleOptimizer
 from fallline.optim.registry import create as create

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import fallline
-from fallline.measure.memory import LiveBytes, give_back, resident
+from fallline.measure.memory import give_back, resident
+from fallline.memory.live import LiveBytes
 from fallline.optim import fingerprint
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from fallline.measure.memory import LiveBytes, give_back, peak_resident, reset_peak_resident, resident, state_bytes
+from fallline.measure.memory import give_back, peak_resident, reset_peak_resident, resident
+from fallline.memory.live import LiveBytes, held_by_states
 from fallline.step.gpt2 import Gpt2
 from fallline.step.memory import measured, peaks
 
@@ -63,6 +64,6 @@ def test_state_bytes_count_shared_memory_once() -> None:
     for param in params:
         param.grad = torch.ones(100)
     optimizer.step()
-    alone = state_bytes(optimizer)
+    alone = held_by_states(optimizer)
     optimizer.state[params[0]]["exp_avg"] = optimizer.state[params[1]]["exp_avg"]
-    assert alone - state_bytes(optimizer) == 400
+    assert alone - held_by_states(optimizer) == 400

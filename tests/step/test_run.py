@@ -30,6 +30,7 @@ from fallline.measure.interleave import (
     until_decided,
 )
 from fallline.measure.stats import compare
+from fallline.memory.temporaries import allocated_by_step
 from fallline.step.implementations import build
 from fallline.step.plan import (
     PROBE,
@@ -45,7 +46,7 @@ from fallline.step.plan import (
 from fallline.step.presets import CONFIGURATIONS, adam_grid, adan_gpt2
 from fallline.step.results import Results, data_id
 from fallline.step.run import Limits, _thinning, measure, measure_all, measure_cells
-from fallline.step.temporaries import allocated_by_step, step_temporaries
+from fallline.step.temporaries import step_temporaries
 
 
 def small_plan(names: list[str] | None = None) -> Plan:
@@ -335,7 +336,7 @@ def test_temporaries_of_rules_that_read_sums_between_passes(optimizer: str) -> N
         made = build(implementation, optimizer, params, {})
         made.step()
         # A norm is one operation on the CPU; without memory it is taken apart, into a temporary more.
-        assert 0.98 <= counted / allocated_by_step(made, params) < 1.5
+        assert 0.98 <= counted / allocated_by_step(made) < 1.5
 
 
 def test_data_are_named_after_memory_too() -> None:

@@ -7,7 +7,8 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from fallline.optim.options import GROUP_OPTIONS, STATE_DTYPES
+from fallline.memory.per_parameter import bytes_of, program_of
+from fallline.optim.options import STATE_DTYPES
 from fallline.optim.registry import find
 from fallline.rules.annotations import State, axis
 from fallline.rules.rule import Rule
@@ -105,29 +106,10 @@ def _state_text(state: State) -> str:
 
 def info(name: str) -> Info:
     """Equations, defaults, sources, bytes per parameter, lowerings and formats of an optimizer."""
-    from fallline.formats import block_format
-
     described = find(name)
-    rule = described.rule
-    trace = rule.trace_for(described.expand({n: v for n, v in described.defaults.items() if n not in GROUP_OPTIONS}), 2)
-    program = rule.program(trace)
-    full = {n: s for n, s in program.states.items() if s.shape is None}
+    rule, program = described.rule, program_of(name)
     formats = STATE_DTYPES if any(s.low_bit for s in rule.states.values()) else STATE_DTYPES[:1]
-    sizes: dict[str, float] = {}
-    moved: dict[str, float] = {}
-    for dtype in formats:
-        per_state = {
-            n: 4.0 if dtype == "float32" or not s.low_bit
-            else 2.0 if dtype == "bfloat16"
-            else block_format(dtype, s.kind).bytes_per_element
-            for n, s in full.items()
-        }  # fmt: skip
-        sizes[dtype] = sum(per_state.values())
-        read: float = 0.0
-        for k in range(len(program.reductions) + 1):
-            names = {n.attr for n in program.pass_nodes(k) if n.op == "operand"}
-            read += sum(per_state.get(n, 4.0) for n in names if n in per_state or n in (program.param, program.grad))
-        moved[dtype] = read + sum(per_state.get(n, 4.0) for n in program.writes)
+    sizes = {state_dtype: bytes_of(program, state_dtype=state_dtype) for state_dtype in formats}
     return Info(
         name=described.name,
         class_name=described.class_name,
@@ -139,8 +121,8 @@ def info(name: str) -> Info:
         states={n: _state_text(s) for n, s in rule.states.items()},
         optional_states={n: _option_of(rule, s) for n, s in rule.states.items() if n not in program.states},
         depends_on={n: _option_of(rule, s) for n, s in rule.states.items() if s.flag is not None},
-        bytes_per_parameter=sizes,
-        bytes_moved=moved,
+        bytes_per_parameter={state_dtype: size.states for state_dtype, size in sizes.items()},
+        bytes_moved={state_dtype: size.moved for state_dtype, size in sizes.items()},
         lowerings=("eager", "foreach", "compiled", "native", "native each"),
         formats=tuple(formats),
         stays_float32=tuple(n for n, s in rule.states.items() if not s.low_bit),
