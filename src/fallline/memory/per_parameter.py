@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from fallline.formats import BlockFormat
+from fallline.formats import MIN_ELEMENTS, BlockFormat
 from fallline.optim.options import GROUP_OPTIONS
 from fallline.optim.registry import find
 from fallline.optim.states import state_format
@@ -52,6 +52,6 @@ def state_width(state: State, dtype: str, state_dtype: str) -> float:
     """Bytes per element of a full-size state, with its share of a block's scale."""
     if state_dtype == AS_PARAMETERS:
         return WIDTHS[dtype]
-    large = torch.empty(1 << 20, 1 << 10, dtype=getattr(torch, dtype), device="meta")
-    format = state_format(state, state_dtype, large)
+    large_enough = torch.empty(MIN_ELEMENTS, dtype=getattr(torch, dtype), device="meta")
+    format = state_format(state, state_dtype, large_enough)
     return format.bytes_per_element if isinstance(format, BlockFormat) else float(format.itemsize)
