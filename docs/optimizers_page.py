@@ -18,9 +18,9 @@ import torch
 
 import fallline
 from fallline import schedules
+from fallline.catalogue import Info
 from fallline.formats.blockwise import MIN_ELEMENTS
 from fallline.optim.options import GROUP_OPTIONS, OPTIMIZER_OPTIONS, REFUSED
-from fallline.optim.registry import Info
 
 PAGE = Path(__file__).with_name("optimizers.md")
 BITS = {"float32": "32", "bfloat16": "16", "int8": "8", "int4": "4"}

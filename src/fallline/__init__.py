@@ -12,9 +12,9 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "create": "fallline.optim.registry",
-    "info": "fallline.optim.registry",
+    "info": "fallline.catalogue",
     "list_optimizers": "fallline.optim.registry",
-    "optimizer": "fallline.optim.registry",
+    "optimizer": "fallline.optim.classes",
     "export_for_torch": "fallline.optim.checkpoint",
     "amos_lr": "fallline.optimizers.amos_algoperf",
     "rule": "fallline.rules",
@@ -44,7 +44,7 @@ def __getattr__(name: str) -> Any:
 
         if name not in FILES:
             raise AttributeError(f"module 'fallline' has no attribute {name!r}")
-        from fallline.optim.registry import builtin_class
+        from fallline.optim.classes import builtin_class
 
         value = builtin_class(name)
     globals()[name] = value

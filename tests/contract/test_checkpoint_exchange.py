@@ -9,6 +9,7 @@ import torch
 import torch.distributed.checkpoint.state_dict as torch_state_dict
 
 import fallline
+from fallline.optim import torch_classes
 
 from .trajectories import (
     TORCH_CASES,
@@ -120,6 +121,25 @@ def test_adam_with_decoupled_decay_comes_from_torch_adamw():
     run(theirs, 3)
     run(ours, 3)
     assert_near(values(params), values(reference))
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW"])
+def test_checkpoint_of_a_torch_before_2_7_does_not_say_how_it_decays(name, monkeypatch):
+    """There Adam and AdamW keep the same options in a group: each class takes it for its own."""
+    params = parameters((5,))
+    theirs = getattr(torch.optim, name)(params, lr=0.1)
+    run(theirs, 1)
+    saved = theirs.state_dict()
+    saved["param_groups"][0].pop("decoupled_weight_decay", None)
+    options = frozenset(saved["param_groups"][0]) - {"params"}
+    for known in (torch_classes._options(), {"SGD": frozenset(), "Adam": options, "AdamW": options}):
+        monkeypatch.setattr(torch_classes, "_options", lambda known=known: known)
+        opt = getattr(fallline, name)(parameters((5,)))
+        opt.load_state_dict(saved)
+        assert opt.param_groups[0]["lr"] == 0.1
+        assert opt.param_groups[0]["decoupled_weight_decay"] is (name == "AdamW")
+    with pytest.raises(ValueError, match=r"SGD cannot load a checkpoint of torch\.optim\.Adam"):
+        fallline.SGD(parameters((5,))).load_state_dict(saved)
 
 
 def test_sparse_momentum_of_torch_is_loaded():

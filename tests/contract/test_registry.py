@@ -97,6 +97,13 @@ def test_layer_lr_decay():
     assert rates["layers.1.bias"] == rates["layers.1.weight"]
 
 
+def test_layer_lr_decay_counts_only_layers_that_have_parameters():
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Dropout(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    opt = fallline.create("sgd", model, lr=1.0, layer_lr_decay=0.5)
+    rates = {name: g["lr"] for g, named in zip(opt.param_groups, groups_of(opt), strict=True) for name in named}
+    assert [rates[f"{i}.weight"] for i in (0, 3, 5)] == [0.25, 0.5, 1.0]
+
+
 @pytest.mark.parametrize("value", [0.0, 1.5, -1.0])
 def test_layer_lr_decay_out_of_range(value):
     with pytest.raises(ValueError, match=rf"layer_lr_decay.*{value}"):
@@ -258,7 +265,7 @@ def test_preset_stays_what_it_is_when_it_loads_a_checkpoint_of_its_class(library
 
 
 def test_classes_are_made_once_and_look_like_classes():
-    assert fallline.AdamW is fallline.AdamW is fallline.optim.registry.builtin_class("AdamW")
+    assert fallline.AdamW is fallline.AdamW is fallline.optim.classes.builtin_class("AdamW")
     assert fallline.AdamW.__name__ == "AdamW" and fallline.AdamW.__module__ == "fallline"
     assert "decoupled" in fallline.AdamW.__doc__ or "apart from the gradient" in fallline.AdamW.__doc__
     signature = inspect.signature(fallline.AdamW)

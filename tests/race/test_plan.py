@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import fallline
 from fallline.cli.race_request import read_entries
 from fallline.measure.store import StoreError
+from fallline.memory import memory_of
 from fallline.race.clock import StepClock
 from fallline.race.contestants import Contestant, named
 from fallline.race.estimate import estimate
@@ -125,6 +127,8 @@ def test_a_plan_takes_step_times_from_the_results_file(tmp_path: Path) -> None:
     # 30 trials of at most 120 minutes each; lion's take next to nothing.
     assert math.isclose(found.training_hours, 60.0, rel_tol=0.1)
     assert found.memory_gib >= 2.0
+    modelled = memory_of(fallline.create("lion", entry.workload.new_model(0))).optimizer
+    assert found.by_workload["tiny"].state_bytes == {"adamw": 1, "lion": modelled}
     # 30 trials of two hours, two at a time; lion's steps are still to be measured.
     assert math.isclose(found.hours, 30.0, rel_tol=0.2) and found.calibration_seconds > 0
     text = " ".join(found.lines())

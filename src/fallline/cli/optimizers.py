@@ -15,7 +15,7 @@ from fallline.cli.output import Json, Out, check_out, emit
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fallline.optim.registry import Info
+    from fallline.catalogue import Info
 
 NARROW = 100
 """Columns below which a table would break every cell: a block per optimizer instead."""

@@ -16,8 +16,8 @@ def torch_writers(group: Mapping[str, Any]) -> list[str]:
     else, or of a torch with other options."""
     keys = frozenset(map(str, group)) - {"params", "param_names", *SCHEDULER_KEYS}
     found = [name for name, options in _options().items() if options == keys]
-    # Adam and AdamW keep the same ones: Adam with this flag is AdamW.
-    if "AdamW" in found:
+    # Adam and AdamW keep the same ones: Adam with this flag is AdamW. Before torch 2.7 nothing tells them apart.
+    if "AdamW" in found and "decoupled_weight_decay" in group:
         found = ["AdamW", "Adam"] if group["decoupled_weight_decay"] else ["Adam"]
     return found
 

@@ -50,15 +50,19 @@ def _is_norm(module: nn.Module) -> bool:
 
 
 def _depths(names: list[str]) -> dict[str, int]:
-    """Which layer a parameter is of: the first number in its name counts layers; what comes before the
-    numbered layers (embeddings) is layer 0, what comes after (the head) is one deeper than the last."""
+    """The layer of each parameter, by its name, counted from the input.
+
+    The first number in a name says which layer it is: only their order counts, since layers without parameters
+    (activations, dropout) have numbers too.  Parameters before the numbered layers (embeddings) are layer 0; those
+    after them (the head) are one layer further than the last.
+    """
     numbered = {name: int(m.group(1)) for name in names if (m := re.search(r"(?:^|\.)(\d+)\.", name))}
-    last = max(numbered.values(), default=-1)
+    layers = {number: depth for depth, number in enumerate(sorted(set(numbered.values())), start=1)}
     depths, seen = {}, False
     for name in names:
         if name in numbered:
             seen = True
-            depths[name] = numbered[name] + 1
+            depths[name] = layers[numbered[name]]
         else:
-            depths[name] = last + 2 if seen else 0
+            depths[name] = len(layers) + 1 if seen else 0
     return depths

@@ -27,6 +27,7 @@ from fallline.optim.options import (
     OPTIMIZER_OPTIONS,
     check_group_keys,
     check_optimizer_options,
+    state_dtype_name,
 )
 from fallline.optim.plan import Bucket, Plan
 from fallline.optim.planning import is_current, make_plan
@@ -71,6 +72,7 @@ class RuleOptimizer(torch.optim.Optimizer):
                 raise TypeError(f"{type(self).__name__} has no argument {name!r}; it has {known}")
             given[name] = value
         values.update(self.description.settings(given))
+        values["state_dtype"] = state_dtype_name(values["state_dtype"])
         own = {name: values.pop(name) for name in OPTIMIZER_OPTIONS}
         check_optimizer_options(own)
         self.clip_norm: float | None = own["clip_norm"]
@@ -104,6 +106,8 @@ class RuleOptimizer(torch.optim.Optimizer):
         reader = self._readers.of(param_group) if isinstance(param_group, dict) else self._readers.own
         options = {**GROUP_OPTIONS, **reader.description.defaults, **reader.description.torch_group}
         check_group_keys(param_group, {RULE, *options, *reader.group_states}, type(self).__name__)
+        if "state_dtype" in param_group:
+            param_group["state_dtype"] = state_dtype_name(param_group["state_dtype"])
         if reader is not self._readers.own:
             shared = {name: self.defaults[name] for name in GROUP_OPTIONS if name not in reader.description.defaults}
             for name, value in {**shared, **reader.description.settings(param_group)}.items():

@@ -7,6 +7,8 @@ import difflib
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import torch
+
 from fallline.lower.catalogue import find_lowering
 from fallline.optimizers import descriptions
 from fallline.optimizers.describe import Description
@@ -80,6 +82,11 @@ def check_cautious(group: Mapping[str, Any], description: Description) -> None:
             f"cautious=True is not possible with {description.class_name}: its equations have no direction "
             "that could be masked; use cautious=False"
         )
+
+
+def state_dtype_name(value: Any) -> Any:
+    """``"bfloat16"`` for ``torch.bfloat16``; groups and checkpoints hold names, since int4 has no dtype in torch."""
+    return str(value).removeprefix("torch.") if isinstance(value, torch.dtype) else value
 
 
 def check_options(group: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from torch import nn
 from fallline import schedules
 from fallline.averaging import LawaEma, LawaQueue, WeightEma
 from fallline.averaging.wrapper import Averaging
+from fallline.memory.live import held_by
 from fallline.optim.optimizer import RuleOptimizer
 from fallline.race.contestants import SCHEDULES, Contestant
 from fallline.race.makers import Maker, maker_of
@@ -136,22 +137,8 @@ class Built:
 
     def state_bytes(self) -> int:
         """Memory of the optimizer's states, the average's too."""
-        seen: dict[int, int] = {}
-
-        def visit(value: Any) -> None:
-            if isinstance(value, torch.Tensor):
-                storage = value.untyped_storage()
-                seen[storage.data_ptr()] = storage.nbytes()
-            elif isinstance(value, Mapping):
-                for item in value.values():
-                    visit(item)
-            elif isinstance(value, list | tuple):
-                for item in value:
-                    visit(item)
-
         state = self.optimizer.state_dict()
-        visit({key: value for key, value in state.items() if key != "param_groups"})
-        return sum(seen.values())
+        return held_by({key: value for key, value in state.items() if key != "param_groups"})
 
 
 def _is_plain(value: Any) -> bool:

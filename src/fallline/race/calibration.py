@@ -72,13 +72,13 @@ def calibrate(workload: Workload, arms: Sequence[Mapping[str, Any]], *, seconds:
 
 
 def glance(workload: Workload, arm: Mapping[str, Any]) -> dict[str, Any]:
-    """Seconds of a step, from the fastest of three, and the most memory that this process has used."""
+    """Seconds of a step, from the fastest of three, bytes of states, and the most memory that this process has used."""
     model = workload.new_model(0)
     made = build(Contestant(**arm["contestant"]), arm["point"], model, GLANCE_LENGTH)
     step = _stepper(workload, model, made)
     _warm(step, made, GLANCE_LENGTH)
     taken = min(seconds_of(step, wait=wait_for_model(model)) for _ in range(GLANCE_STEPS))
-    return {"step_seconds": taken, "peak_bytes": _peak_bytes()}
+    return {"step_seconds": taken, "state_bytes": made.state_bytes(), "peak_bytes": _peak_bytes()}
 
 
 def _peak_bytes() -> int:

@@ -40,7 +40,10 @@ class Cost:
     step_seconds: Mapping[str, float]
     """By contestant; without those that cannot take a step."""
     evaluation_seconds: float
+    state_bytes: Mapping[str, int]
+    """Held by the optimizer of a contestant between steps."""
     peak_bytes: int
+    """Of a worker, whichever contestant it runs."""
     problems: tuple[str, ...]
 
 
@@ -71,6 +74,8 @@ class Estimate:
         for workload, cost in self.by_workload.items():
             steps = ", ".join(f"{name} {1e3 * seconds:.3g}" for name, seconds in cost.step_seconds.items())
             lines.append(f"{workload}: ms per step: {steps}; per evaluation: {1e3 * cost.evaluation_seconds:.3g}")
+            states = ", ".join(f"{name} {size / 1e6:.3g}" for name, size in cost.state_bytes.items())
+            lines.append(f"{workload}: MB of states: {states}")
             lines += cost.problems
         lines += [f"Left out: {problem}" for problem in self.left_out]
         lines.append(
@@ -191,19 +196,20 @@ def _cost(
         if checked.problem is not None:
             return checked.problem
     request = preparing.workload_request(entry, entry.workload.target)
-    seconds, peak, problems = {}, 0, {}
+    seconds, states, peak, problems = {}, {}, 0, {}
     for contestant in contestants:
         cost = known.steps.get((entry.name, contestant.name)) or preparing.glance(engine, request, contestant)
         if "note" in cost:
             problems[contestant.name] = cost["note"]
         else:
             seconds[contestant.name] = float(cost["step_seconds"])
+            states[contestant.name] = int(cost["state_bytes"])
             peak = max(peak, cost["peak_bytes"] or 0)
     if not seconds:
         note = next(iter(problems.values()))
         return preparing.problem_of(entry.name, "no contestant can take a step", note)
     lines = [f"{name} cannot take a step: {note.splitlines()[0]}" for name, note in problems.items()]
-    return Cost(seconds, checked.seconds, peak, tuple(lines))
+    return Cost(seconds, checked.seconds, states, peak, tuple(lines))
 
 
 @dataclasses.dataclass(frozen=True)

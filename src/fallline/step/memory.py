@@ -17,7 +17,11 @@ from typing import Any
 
 import torch
 
-from fallline.measure.memory import LiveBytes, peak_resident, reset_peak_resident, state_bytes
+from fallline.measure.memory import peak_resident, reset_peak_resident
+from fallline.memory.live import LiveBytes, held_by_states
+from fallline.memory.model import program_for
+from fallline.memory.states import stored
+from fallline.memory.temporaries import MadeUpValues
 from fallline.step.gpt2 import Gpt2
 from fallline.step.implementations import build
 
@@ -67,35 +71,30 @@ def peaks(config: Gpt2, optimizer: str, implementation: str, *, device: str = "m
         made.step()
         true = max(activations, live.peak)
         extra = live.peak - held
-    return Peaks(seed_like, true, state_bytes(made), extra, peak_resident() if device == "cpu" else None)
+    return Peaks(seed_like, true, held_by_states(made), extra, peak_resident() if device == "cpu" else None)
 
 
 class _Modelled:
     """An optimizer on ``meta`` tensors: fused kernels cannot run there, and allocate nothing but states."""
 
     def __init__(self, optimizer: str, implementation: str, params: list[Any]):
-        self._name = optimizer
         self._fused = "fused" in implementation
-        stands_in = "eager" if self._fused else implementation
-        self._optimizer = build(stands_in, optimizer, params, {})
+        self._optimizer = build("eager" if self._fused else implementation, optimizer, params, {})
         self.state = self._optimizer.state
 
     def step(self) -> None:
-        if not self._fused:
+        if self._fused:
+            if not self.state:
+                self._make_states()
+            return
+        with MadeUpValues():
             self._optimizer.step()
-        elif not self.state:
-            self._make_states()
 
     def _make_states(self) -> None:
-        from fallline.optim.registry import find
-
-        states = [name for name, state in find(self._name).rule.states.items() if self._has(state)]
         for group in self._optimizer.param_groups:
             for param in group["params"]:
-                self.state[param] = {name: torch.zeros_like(param) for name in states}
-
-    def _has(self, state: Any) -> bool:
-        return state.shape is None and not (state.flag and not self._optimizer.defaults.get(state.flag))
+                tensors = stored(program_for(self._optimizer, group, param), param, group["state_dtype"])
+                self.state[param] = {one.key: one.on_meta() for one in tensors}
 
 
 def measured(config: Gpt2, optimizer: str, implementation: str, threads: int, seed: int = 0) -> Peaks:

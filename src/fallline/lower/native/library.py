@@ -113,7 +113,7 @@ class Library:
 
     def __init__(self, path: Path, isa: str):
         self.path = path
-        self.handle = ctypes.CDLL(str(path))
+        self.handle = _open(path)
         expected = _layout(COperand, CTensor, CReduction, CProgram, CJob)
         found = (c_int64 * len(expected))()
         self.handle.fl_layout.restype = c_int64
@@ -166,6 +166,17 @@ class Library:
 
     def has(self, isa: str) -> bool:
         return bool(self.handle.fl_select(isa.encode()))
+
+
+def _open(path: Path) -> ctypes.CDLL:
+    """Loads the library.  Its OpenMP functions are torch's, or the system's if torch has brought none."""
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        if "GOMP_" not in str(error) and "omp_" not in str(error):
+            raise
+    ctypes.CDLL("libgomp.so.1", mode=ctypes.RTLD_GLOBAL)
+    return ctypes.CDLL(str(path))
 
 
 def library_path() -> Path | None:

@@ -1,0 +1,79 @@
+"""Bytes that are alive in tensors: those of operations that run, and those of an optimizer's states.
+
+They do not depend on the allocator, the machine or its load, as the memory of a process does.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
+
+
+class LiveBytes(TorchDispatchMode):
+    """Bytes of all storages that torch operations returned and somebody still holds, and the most there were.
+
+    Works on ``meta`` tensors too, which have sizes but no memory: so what a step of any size would allocate can be
+    counted on any machine. Scratch memory inside one operation is not seen, nor what only a sparse tensor holds.
+
+    >>> import torch
+    >>> with LiveBytes() as live:
+    ...     a = torch.ones(1000)
+    ...     b = a + 1
+    ...     del b
+    >>> live.now, live.peak
+    (4000, 8000)
+    """
+
+    def __init__(self, known: Iterable[Tensor] = ()):
+        super().__init__()
+        self.now = self.peak = 0
+        self._seen: dict[int, Any] = {}
+        for tensor in known:
+            self._hold(tensor)
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        for value in tree_iter(result):
+            if isinstance(value, Tensor):
+                self._hold(value)
+        return result
+
+    def reset_peak(self) -> None:
+        self.peak = self.now
+
+    def _hold(self, tensor: Tensor) -> None:
+        if tensor.layout != torch.strided:
+            return  # a sparse one has no storage of its own
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        size = storage.nbytes()
+        if key in self._seen or size == 0:
+            return
+        self._seen[key] = weakref.ref(storage, lambda _: self._drop(key, size))
+        self.now += size
+        self.peak = max(self.peak, self.now)
+
+    def _drop(self, key: int, size: int) -> None:
+        if self._seen.pop(key, None) is not None:
+            self.now -= size
+
+
+def held_by(nested: Any) -> int:
+    """Bytes of all tensors in nested dicts and lists, shared storages once."""
+    storages: dict[int, int] = {}
+    for value in tree_iter(nested):
+        if isinstance(value, Tensor):
+            storage = value.untyped_storage()
+            storages[storage._cdata] = storage.nbytes()
+    return sum(storages.values())
+
+
+def held_by_states(optimizer: Any) -> int:
+    """Bytes of all tensors in the state of an optimizer, ours or another."""
+    return held_by([dict(state) for state in optimizer.state.values()])

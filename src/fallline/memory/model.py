@@ -1,0 +1,99 @@
+"""The memory of a training step by category: what is held between steps, and what a step allocates beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.parameter import is_lazy
+
+from fallline.lower.item import real_shape
+from fallline.memory.states import stored
+from fallline.memory.temporaries import temporaries
+from fallline.optim.optimizer import RuleOptimizer
+from fallline.optim.states import MASTER
+from fallline.rules.program import Program
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """In bytes."""
+
+    parameters: int
+    gradients: int
+    """As large as the parameters that have one."""
+    states: Mapping[str, Mapping[str, int]]
+    """By name and format, ``{"exp_avg": {"int8": 5080, "float32": 400}}``: small tensors stay in 32 bits."""
+    masters: int
+    counters: int
+    """Step counters and other single numbers of each parameter, which lie together."""
+    temporaries: int
+    """Allocated by a step beside all that, at its peak."""
+
+    @property
+    def optimizer(self) -> int:
+        """All tensors in the optimizer's state."""
+        return sum(sum(sizes.values()) for sizes in self.states.values()) + self.masters + self.counters
+
+    @property
+    def held(self) -> int:
+        """From a backward pass to the end of the step."""
+        return self.parameters + self.gradients + self.optimizer
+
+    @property
+    def peak(self) -> int:
+        """Of the step, activations apart."""
+        return self.held + self.temporaries
+
+
+def memory_of(optimizer: RuleOptimizer, lowering: str = "native") -> Memory:
+    """The memory of stepping this optimizer, from shapes and dtypes alone: its parameters may be on ``meta`` or fake.
+
+    Parameters that require a gradient are taken to have one.  ``lowering`` is what runs the step: native kernels
+    allocate nothing.
+
+    >>> import torch, fallline
+    >>> with torch.device("meta"):
+    ...     model = torch.nn.Linear(1000, 1000)
+    >>> memory = memory_of(fallline.create("adamw", model, state_dtype="int8"))
+    >>> memory.parameters, memory.states["exp_avg"], memory.counters
+    (4004000, {'int8': 1015628, 'float32': 4000}, 8)
+    """
+    sizes: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+    programs: set[Program] = set()
+    parameters = [param for group in optimizer.param_groups for param in group["params"]]
+    for group in optimizer.param_groups:
+        for param in filter(_is_stepped, group["params"]):
+            programs.add(program := program_for(optimizer, group, param))
+            for one in stored(program, param, group["state_dtype"], group["master_weights"]):
+                sizes[one.state][one.format] += one.bytes
+    masters = sum(sizes.pop(MASTER, {}).values())
+    scalars = {name for program in programs for name, state in program.states.items() if state.shape == "scalar"}
+    return Memory(
+        parameters=sum(map(tensor_bytes, parameters)),
+        gradients=sum(map(tensor_bytes, filter(_is_stepped, parameters))),
+        states={name: dict(by_format) for name, by_format in sizes.items()},
+        masters=masters,
+        # Frozen parameters have a place in the common tensors too: they may be thawed.
+        counters=len(parameters) * (torch.float32.itemsize + len(scalars) * torch.float64.itemsize) if programs else 0,
+        temporaries=temporaries(optimizer, lowering),
+    )
+
+
+def tensor_bytes(tensor: Tensor) -> int:
+    if is_lazy(tensor):
+        raise ValueError("a lazy parameter has no size yet; run a forward pass of the model first")
+    return tensor.numel() * tensor.element_size()
+
+
+def _is_stepped(param: Tensor) -> bool:
+    return param.requires_grad or param.grad is not None
+
+
+def program_for(optimizer: RuleOptimizer, group: Mapping[str, Any], param: Tensor) -> Program:
+    """The program that steps a parameter of that group."""
+    return optimizer._readers.of(group).program(group, len(real_shape(param)))

@@ -1,0 +1,57 @@
+"""Bytes per parameter of an optimizer on large tensors: what its states take and what its step moves."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+
+from fallline.formats import MIN_ELEMENTS, BlockFormat
+from fallline.optim.options import GROUP_OPTIONS
+from fallline.optim.registry import find
+from fallline.optim.states import Piece, state_format
+from fallline.rules.annotations import State
+from fallline.rules.program import Program
+
+WIDTHS = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0, "float64": 8.0}
+AS_PARAMETERS = "as parameters"
+"""The format of packages that keep every state in the dtype of its parameter."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Bytes:
+    """Of one parameter."""
+
+    moved: float
+    """Read and written by a step that goes through memory as often as the equations need."""
+    once: float
+    """Read and written by a step whose later passes find in a cache what the first has read: no step moves less."""
+    states: float
+    """Held between steps."""
+
+
+def program_of(name: str, **options: Any) -> Program:
+    """The program that steps a matrix, by the registry name of its optimizer."""
+    described = find(name)
+    values = {n: v for n, v in described.settings(options).items() if n not in GROUP_OPTIONS}
+    return described.rule.program(described.rule.trace_for(described.expand(values), 2))
+
+
+def bytes_of(program: Program, dtype: str = "float32", state_dtype: str = "float32") -> Bytes:
+    """What a step has to move and to keep, for large tensors of that dtype with states in that format."""
+    sizes = {n: state_width(s, dtype, state_dtype) for n, s in program.states.items() if s.shape is None}
+    widths = {program.param: WIDTHS[dtype], program.grad: WIDTHS[dtype], **sizes}
+    read = [{n.attr for n in program.pass_nodes(k) if n.op == "operand"} for k in range(len(program.reductions) + 1)]
+    written = sum(widths.get(n, 0.0) for n in program.writes)
+    moved, once = (sum(widths.get(n, 0.0) for names in sets for n in names) for sets in (read, [set().union(*read)]))
+    return Bytes(moved + written, once + written, sum(sizes.values()))
+
+
+def state_width(state: State, dtype: str, state_dtype: str) -> float:
+    """Bytes per element of a full-size state, with its share of a block's scale."""
+    if state_dtype == AS_PARAMETERS:
+        return WIDTHS[dtype]
+    large_enough = torch.empty(MIN_ELEMENTS, dtype=getattr(torch, dtype), device="meta")
+    format = state_format(state, state_dtype, Piece(large_enough))
+    return format.bytes_per_element if isinstance(format, BlockFormat) else float(format.itemsize)

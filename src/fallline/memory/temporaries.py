@@ -1,0 +1,82 @@
+"""What a step allocates beside parameters, gradients and states: counted on tensors that have sizes but no memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fallline.memory.live import LiveBytes
+from fallline.optim.optimizer import RuleOptimizer
+
+FLAGS: Mapping[str, Mapping[str, bool]] = {
+    "eager": {"foreach": False, "fused": False},
+    "foreach": {"foreach": True, "fused": False},
+}
+"""Lowerings in torch operations, which allocate."""
+NATIVE = ("native", "native each")
+
+
+def temporaries(optimizer: RuleOptimizer, lowering: str) -> int:
+    """Bytes at the peak of a step, by that lowering, of the parameters that require a gradient."""
+    if lowering in NATIVE:
+        return 0
+    if lowering not in FLAGS:
+        known = ", ".join((*FLAGS, *NATIVE))
+        raise ValueError(f"what the lowering {lowering!r} allocates cannot be counted; this is known of {known}")
+    with MadeUpValues():
+        twin = _twin(optimizer, FLAGS[lowering])
+        twin.step()  # makes the states
+        return allocated_by_step(twin)
+
+
+def _twin(optimizer: RuleOptimizer, flags: Mapping[str, bool]) -> RuleOptimizer:
+    """The same optimizer over parameters without memory, which all have a gradient."""
+    groups = []
+    for group in optimizer.param_groups:
+        options = {name: value for name, value in group.items() if name in optimizer.defaults}
+        params = [on_meta(param) for param in group["params"] if param.requires_grad or param.grad is not None]
+        groups.append({**options, **flags, "compiled": False, "params": params})
+    settings = {name: value for name, value in optimizer.defaults.items() if name in optimizer.description.defaults}
+    return type(optimizer)(groups, **{**settings, **flags})
+
+
+def on_meta(param: Tensor) -> torch.nn.Parameter:
+    """A parameter of that shape, dtype and layout with a gradient, both without memory; ``param`` may be fake."""
+    made = torch.nn.Parameter(torch.empty_like(param, device="meta"), requires_grad=param.requires_grad)
+    made.grad = torch.empty_like(made)
+    return made
+
+
+def allocated_by_step(optimizer: Any) -> int:
+    """Bytes at the peak of a step, which is taken, beyond those held before."""
+    params = [param for group in optimizer.param_groups for param in group["params"]]
+    with LiveBytes(_held(optimizer, params)) as live:
+        before = live.now
+        optimizer.step()
+    return live.peak - before
+
+
+def _held(optimizer: Any, params: Iterable[Tensor]) -> Iterable[Tensor]:
+    for param in params:
+        yield param
+        if param.grad is not None:
+            yield param.grad
+    for state in optimizer.state.values():
+        yield from (value for value in state.values() if isinstance(value, Tensor))
+
+
+class MadeUpValues(TorchDispatchMode):
+    """Rules that read a sum between passes (LAMB, Prodigy, Amos) read 1 where there is nothing to read."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        options = kwargs or {}
+        from_meta = bool(args) and isinstance(args[0], Tensor) and args[0].is_meta
+        if from_meta and function is torch.ops.aten._local_scalar_dense.default:
+            return 1.0
+        if from_meta and function is torch.ops.aten._to_copy.default and options.get("device") == torch.device("cpu"):
+            return torch.ones(args[0].shape, dtype=options.get("dtype") or args[0].dtype)
+        return function(*args, **options)
