@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks import race_task
 from fallline.race.results import Results
-from fallline.race.summary import STEPS, summarize
+from fallline.race.verdict.summary import STEPS, summarize
 
 TASK = str(Path(race_task.__file__).resolve())
 RACE = ("-o", "adamw,schedule_free_adamw,lion", "--trials", "2", "--studies", "8")

@@ -54,7 +54,7 @@ compared with the baseline, misses the target.
 TARGETS = """\
 ## How targets are set
 
-By AlgoPerf's procedure in miniature, `python -m fallline.workloads.set_targets NAME`: four reference methods (AdamW,
+By AlgoPerf's procedure in miniature, `python -m benchmarks.set_targets NAME`: four reference methods (AdamW,
 NAdamW, SGD with Nesterov's and with heavy-ball momentum), each tried at 10 quasirandom points of its search space in
 two thirds of the budget; the best setting of all is repeated with 5 new seeds; the target is the median of the repeats'
 best validation values. AlgoPerf has 200 points and 20 repeats, and ends every trial. Here, of a method's ten trials the
@@ -110,7 +110,7 @@ workloads use generated data even where it is there, for races that are to be co
 
 ## A published oracle
 
-`quadratic_deep` is DeepOBS's noisy quadratic. `python -m fallline.workloads.deepobs` trains it with our SGD, momentum
+`quadratic_deep` is DeepOBS's noisy quadratic. `python -m benchmarks.deepobs` trains it with our SGD, momentum
 and Adam at the published tuned settings, ten seeds each, and tests the final losses against the published ones.
 """
 

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from fallline.race.contestants import from_toml
-from fallline.race.presets import PRESETS
+from fallline.race.contestants.presets import PRESETS
 from tests.docs.pages import DOCS, writer_of
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import fallline
-from fallline.measure.memory import LiveBytes, give_back, resident
+from fallline.measure.memory import LiveBytes, resident, trim_malloc
 from fallline.optim import fingerprint
 
 
@@ -34,6 +34,6 @@ def test_what_was_freed_goes_back_to_the_system():
     several = [torch.zeros(16_000) for _ in range(4000)]
     alive, held = torch.zeros(16_000), resident()
     del several
-    give_back()
+    trim_malloc()
     assert resident() < held - 200_000_000
     assert not alive.any()

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from fallline.race.halton import BadSpace, bases, check, sequence, study_points, value
+from fallline.race.contestants.halton import BadSpace, bases, check, sequence, study_points, value
 
 LR = {"min": 1e-4, "max": 1e-2, "scaling": "log"}
 REFERENCE = [[0.273974437, 0.286124277], [0.991166706, 0.830019333], [0.230230795, 0.360796326]]

@@ -9,7 +9,7 @@ import pytest
 
 from fallline.cli.race_request import read_entries
 from fallline.measure.store import StoreError
-from fallline.race.clock import StepClock
+from fallline.race.clock.step_clock import StepClock
 from fallline.race.contestants import Contestant, named
 from fallline.race.estimate import estimate
 from fallline.race.plan import (

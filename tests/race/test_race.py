@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from benchmarks import race_interruptions as interruptions
-from fallline.race.clock import StepClock
+from fallline.race.clock.step_clock import StepClock
 from fallline.race.contestants import Contestant, named
 from fallline.race.engine import LocalEngine
+from fallline.race.engine.messages import Calibrate, Calibration, End, Event, Reply, Request, RunTrial, Untrained
 from fallline.race.plan import TARGET, Entry, Rules, trials
 from fallline.race.results import Calibrated, Results, Row
 from fallline.race.run import Progress, Race, RaceError
-from fallline.race.summary import Summary, summarize
+from fallline.race.verdict.summary import Summary, summarize
 from fallline.workloads import load
 from tests.race import write_workload
 
@@ -63,7 +64,7 @@ def test_a_race_ends_with_leaderboard_and_verdict_and_running_it_again_runs_noth
 def test_the_clock_is_calibrated_and_both_axes_are_there(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 1.0)
+    monkeypatch.setattr("fallline.race.step_costs.CALIBRATION_SECONDS", 1.0)
     rules = Rules(ruleset="budget", trials=1, studies=2)
     contestants = [named("adamw"), named("schedule_free_adamw")]
     summary, rows = race(engine, tmp_path / "r.sqlite", write_workload(tmp_path), contestants, rules)
@@ -162,7 +163,7 @@ def test_a_trial_that_raises_is_a_row_and_the_rest_goes_on(
 def test_who_cannot_take_a_step_has_rows_that_say_so_and_the_others_race(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    monkeypatch.setattr("fallline.race.step_costs.CALIBRATION_SECONDS", 0.3)
     broken = Contestant("broken", "sgd", {"lr": -1.0}, schedule="constant")
     workload, path = write_workload(tmp_path), tmp_path / "r.sqlite"
     rules = Rules(trials=1, studies=2)
@@ -179,7 +180,7 @@ def test_who_cannot_take_a_step_has_rows_that_say_so_and_the_others_race(
 def test_who_cannot_take_a_step_does_not_end_an_equal_time_race_that_grows(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    monkeypatch.setattr("fallline.race.step_costs.CALIBRATION_SECONDS", 0.3)
     broken = Contestant("broken", "sgd", {"lr": -1.0}, schedule="constant")
     workload, path = write_workload(tmp_path), tmp_path / "r.sqlite"
     for studies in (1, 2):
@@ -192,7 +193,7 @@ def test_who_cannot_take_a_step_does_not_end_an_equal_time_race_that_grows(
 def test_who_cannot_take_a_step_is_known_before_the_others_race(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    monkeypatch.setattr("fallline.race.step_costs.CALIBRATION_SECONDS", 0.3)
     broken = Contestant("broken", "sgd", {"lr": -1.0}, schedule="constant")
     ends: list[str] = []
     rules = Rules(trials=1, studies=3)
@@ -210,7 +211,7 @@ def test_who_cannot_take_a_step_is_known_before_the_others_race(
 def test_a_contestant_that_is_added_does_not_change_what_equal_time_is(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    monkeypatch.setattr("fallline.race.step_costs.CALIBRATION_SECONDS", 0.3)
     workload, path = write_workload(tmp_path), tmp_path / "r.sqlite"
     rules = Rules(ruleset="budget", trials=1, studies=1)
     race(engine, path, workload, [named("lion"), named("sgd")], rules)
@@ -237,28 +238,26 @@ class Asked:
         """What a step of each contestant takes."""
         self.share = 0.005
         """To which share of it that is known."""
-        self._event: dict[str, Any] = {}
+        self._event: Event = Untrained(9.0, 0.1)
 
-    def _measured(self, seconds: float) -> dict[str, Any]:
-        ends = {"low": (1 - self.share) * seconds, "high": (1 + self.share) * seconds, "switch_seconds": seconds}
-        sizes = {"state_bytes": 8, "parameter_bytes": 4, "peak_bytes": None}
-        return {"step_seconds": seconds, **ends, **sizes}
+    def _measured(self, seconds: float) -> Calibrated:
+        return Calibrated(seconds, (1 - self.share) * seconds, (1 + self.share) * seconds, seconds, 8, 4, None)
 
-    def submit(self, slot: int, request: Mapping[str, Any]) -> None:
-        self._event = {"event": "result", "value": 9.0, "seconds": 0.1}
-        if request["do"] == "calibrate":
-            names = [arm["contestant"]["name"] for arm in request["arms"]]
+    def submit(self, slot: int, request: Request) -> None:
+        self._event = Untrained(9.0, 0.1)
+        if isinstance(request, Calibrate):
+            names = [arm.contestant.name for arm in request.arms]
             found = {name: self._measured(self.seconds[name]) for name in names}
-            samples = {name: [self.seconds[name]] for name in names}
-            self._event = {"event": "result", "found": found, "samples": samples, "stopped": "at the time limit"}
-        if request["do"] == "trial":
-            self.found.append(Path(request["task"]["checkpoint"]).exists())
-            self._event = {"event": "end", "status": "over budget", "step": 120, "training": 1.0, "evaluation": 1.0}
+            self._event = Calibration(found, {name: [self.seconds[name]] for name in names}, "at the time limit")
+        if isinstance(request, RunTrial):
+            assert request.task.checkpoint is not None
+            self.found.append(Path(request.task.checkpoint).exists())
+            self._event = End("over budget", 120, training=1.0, evaluation=1.0)
 
-    def wait(self) -> tuple[int, dict[str, Any]]:
+    def wait(self) -> tuple[int, Event]:
         return 0, self._event
 
-    def reply(self, slot: int, decision: str) -> None: ...
+    def reply(self, slot: int, reply: Reply) -> None: ...
 
     def close(self) -> None: ...
 
@@ -365,7 +364,7 @@ def test_where_and_how_trials_were_run_is_stored_once_per_command_that_ran_any(t
 def test_a_trial_that_goes_on_keeps_the_length_it_began_with(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    monkeypatch.setattr("fallline.race.step_costs.CALIBRATION_SECONDS", 0.3)
     spec, rules = str(write_workload(tmp_path)), Rules(ruleset="budget", trials=1, studies=1)
     entry = Entry(spec, load(spec))
     with Results(tmp_path / "r.sqlite") as results:
@@ -379,7 +378,7 @@ def test_a_trial_that_goes_on_keeps_the_length_it_began_with(
 def test_a_workload_that_nobody_can_train_on_is_left_out_and_the_others_are_raced(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    monkeypatch.setattr("fallline.race.step_costs.CALIBRATION_SECONDS", 0.3)
     files = [write_workload(tmp_path), write_workload(tmp_path, name="sad", in_loss="    raise KeyError('sorry')\n")]
     entries = [Entry(str(file), load(str(file))) for file in files]
     with Results(tmp_path / "r.sqlite") as results:
@@ -398,7 +397,7 @@ def test_a_workload_that_nobody_can_train_on_is_left_out_and_the_others_are_race
 def test_the_clock_of_a_race_is_measured_again_without_its_trials(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    monkeypatch.setattr("fallline.race.step_costs.CALIBRATION_SECONDS", 0.3)
     path, rules = tmp_path / "r.sqlite", Rules(trials=1, studies=2)
     race(engine, path, write_workload(tmp_path), [named("adamw"), named("lion")], rules)
     with Results(path) as results:
@@ -422,7 +421,7 @@ def test_a_metric_that_is_never_a_number_is_told(engine: LocalEngine, tmp_path: 
 def test_a_lost_worker_is_replaced_and_its_trial_goes_on_but_not_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fallline.race.preparing.ATTEMPTS", 2)
+    monkeypatch.setattr("fallline.race.step_costs.ATTEMPTS", 2)
     lethal = FLAKY.replace("{fails}", "3, 8, 9").replace("{how}", "import os; os.kill(os.getpid(), 9)")
     workload = write_workload(tmp_path, target=1e-12, max_steps=40, eval_every=10, in_evaluate=lethal)
     solo = LocalEngine(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fallline.measure.memory import LiveBytes, give_back, peak_resident, reset_peak_resident, resident, state_bytes
+from fallline.measure.memory import LiveBytes, peak_resident, reset_peak_resident, resident, state_bytes, trim_malloc
 from fallline.step.gpt2 import Gpt2
 from fallline.step.memory import measured, peaks
 
@@ -24,7 +24,7 @@ def test_live_bytes_follow_what_is_held() -> None:
 
 
 def test_process_figures() -> None:
-    give_back()  # what tests before this one left would be freed in the middle of it
+    trim_malloc()  # what tests before this one left would be freed in the middle of it
     now = resident()
     assert now is not None and now > 10_000_000
     if reset_peak_resident():

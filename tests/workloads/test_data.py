@@ -13,8 +13,9 @@ import pytest
 import torch
 from torch import nn
 
-from fallline.workloads import fashion_mnist, idx, images
-from fallline.workloads.fashion_mnist import DataFile
+from fallline.workloads import images
+from fallline.workloads.data import fashion_mnist, idx
+from fallline.workloads.data.fashion_mnist import DataFile
 
 
 def packed(array: numpy.ndarray, kind: int = 0x08) -> bytes:

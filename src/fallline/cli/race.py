@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from fallline.race.contestants import Contestant
     from fallline.race.plan import Entry, Rules
-    from fallline.race.summary import Summary
+    from fallline.race.verdict.summary import Summary
 
 
 def race(
@@ -192,7 +192,7 @@ def _engine(kind: str, jobs: int | None, address: str | None) -> Callable[[], An
         from fallline.race.engine import LocalEngine
 
         return lambda: LocalEngine(_jobs(kind, jobs))
-    from fallline.race.ray_engine import RayEngine, RayUnavailable
+    from fallline.race.engine.ray_cluster import RayEngine, RayUnavailable
 
     def start() -> RayEngine:
         try:
@@ -216,7 +216,7 @@ def _run(
     from fallline.cli.race_progress import progress_of
     from fallline.race.results import Results
     from fallline.race.run import Race
-    from fallline.race.summary import summarize
+    from fallline.race.verdict.summary import summarize
 
     with Results(path) as store:
         engine = start_engine()
@@ -239,7 +239,7 @@ def _measure_again(path: Path, quiet: bool) -> Summary:
     from fallline.race.engine import LocalEngine
     from fallline.race.results import Results
     from fallline.race.run import Progress, Race
-    from fallline.race.summary import summarize
+    from fallline.race.verdict.summary import summarize
 
     if not path.exists():
         raise BadInput(f"{path}: there is no such results file")
@@ -275,15 +275,15 @@ def _plan(
 
 def _read(path: Path) -> Summary:
     from fallline.race.results import Results
-    from fallline.race.summary import summarize
+    from fallline.race.verdict.summary import summarize
 
     with Results(path, writable=False) as store:
         return summarize(store)
 
 
 def _export(path: Path, form: str, folder: Path | None, as_json: bool) -> None:
-    from fallline.race.export import FORMATS, ExportUnavailable, export
     from fallline.race.results import Results
+    from fallline.race.results.export import FORMATS, ExportUnavailable, export
 
     if form not in FORMATS:
         raise BadInput(f"--export must be {' or '.join(FORMATS)}, got {form!r}")

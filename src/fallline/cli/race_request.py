@@ -123,9 +123,11 @@ def _spec(name: str) -> str:
 
 def read_contestants(names: list[str], toml: str | None) -> list[Contestant]:
     """Those that are named; of a file's, all unless some of them are named."""
-    from fallline.race.contestants import BadContestant, check, from_toml, named
+    from fallline.race.contestants import BadContestant, named
+    from fallline.race.contestants.checks import check
+    from fallline.race.contestants.toml_file import from_toml
     from fallline.race.defaults import contestants
-    from fallline.race.makers import is_file
+    from fallline.training.optimizer_files import is_file
 
     wanted = [name.strip() for given in names for name in given.split(",")]
     try:

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from fallline.workloads.data.idx import BadFile
 from fallline.workloads.errors import WorkloadError, raised
-from fallline.workloads.idx import BadFile
 from fallline.workloads.targets import with_target
 from fallline.workloads.workload import Workload
 

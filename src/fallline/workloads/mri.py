@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fallline.workloads.metrics.ssim import ssim
 from fallline.workloads.seeding import generator, minibatch
-from fallline.workloads.ssim import ssim
 from fallline.workloads.workload import HIGHER, About, Workload
 
 SIZE, ELLIPSES = 32, 8
