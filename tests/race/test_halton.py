@@ -63,7 +63,7 @@ def test_points_fill_the_space_evenly() -> None:
         ({"min": 2.0, "max": 1.0, "scaling": "log"}, "min 2 is above max 1"),
         ({"min": 0.0, "max": 1.0, "scaling": "log"}, "min must be > 0"),
         ({"min": 0.1, "max": 1.0, "scaling": "cubic"}, "scaling must be"),
-        ({"min": 0.1}, "max, scaling missing"),
+        ({"min": 0.1}, "max missing; give min and max"),
         ({"feasible_points": []}, "at least one value"),
         (0.1, "must be a table"),
         ({"min": "a", "max": 1.0, "scaling": "log"}, "must be numbers"),

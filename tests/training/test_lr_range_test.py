@@ -312,9 +312,16 @@ def test_no_suggestion_if_the_first_loss_is_not_finite():
 def test_data_that_cannot_be_begun_again_ends_the_sweep():
     model, step = quadratic()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    result = lr_range_test(model, step, optimizer, (None for _ in range(6)), lr_min=0.01)
-    assert len(result.losses) == 6
-    assert result.stopped == "the data ended after 6 of 100 steps"
+    result = lr_range_test(model, step, optimizer, (None for _ in range(40)), lr_min=0.01)
+    assert len(result.losses) == 40
+    assert result.stopped == "the data ended after 40 of 100 steps"
+    assert result.smoothed[-1] < result.smoothed[0], "what there is of the curve falls"
+    assert (result.steepest, result.tenth_of_lowest) == (None, None), "but larger rates were not tried"
+    assert str(result) == (
+        "no suggestion: the data ended after 40 of 100 steps, so that larger rates were not tried; give data that can "
+        "be begun again, or steps=40"
+    )
+    assert "steepest" not in result.table()
     assert lr_range_test(model, step, optimizer, []).stopped == "the data ended after 0 of 100 steps"
 
 
@@ -393,8 +400,11 @@ def test_plot_exists_only_with_matplotlib(tmp_path, monkeypatch):
         patch.setattr(importlib.util, "find_spec", lambda name: object())
         patch.setitem(sys.modules, "matplotlib.figure", types.SimpleNamespace(Figure=Figure))
         falling = [8.0, 6.0, 4.0, 2.0]
-        loaded()([0.1, 0.2, 0.3, 0.4], falling, falling, "", 0).plot(str(tmp_path / "lr.png"))
+        result = loaded()([0.1, 0.2, 0.3, 0.4], falling, falling, "", 0)
+        result.plot(str(tmp_path / "lr.png"))
+        assert result.plot().drawn == ["semilogx", "semilogx", "axvline", "axvline", "set", "legend"]
     assert (tmp_path / "lr.png").read_text() == "semilogx, semilogx, axvline, axvline, set, legend"
+    assert [path.name for path in tmp_path.iterdir()] == ["lr.png"], "without a path no file is written"
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from fallline.cli.race_request import (
     read_entries,
     read_rules,
     results_of,
+    spec_of,
 )
 from fallline.cli.score import check_figures, draw_figures
 
@@ -142,7 +143,7 @@ def race(
             if export:
                 _export(path, export, out, as_json)
                 return
-            summary = _measure_again(path, silent) if calibrate else _read(path)
+            summary = _measure_again(path, silent, workloads or [], optimizers or []) if calibrate else _read(path)
         else:
             _check_engine(engine, address)
             rules = read_rules(
@@ -235,11 +236,12 @@ def _run(
         return summarize(store)
 
 
-def _measure_again(path: Path, quiet: bool) -> Summary:
+def _measure_again(path: Path, quiet: bool, workloads: list[str], optimizers: list[str]) -> Summary:
     from fallline.race.engine import LocalEngine
-    from fallline.race.results import Results
+    from fallline.race.results import Results, resume
     from fallline.race.run import Progress, Race
     from fallline.race.verdict.summary import summarize
+    from fallline.training.optimizer_files import absolute, is_file
 
     if not path.exists():
         raise BadInput(f"{path}: there is no such results file")
@@ -247,7 +249,10 @@ def _measure_again(path: Path, quiet: bool) -> Summary:
         engine = LocalEngine(1)
         progress = Progress() if quiet else Progress(notice=lambda text: typer.echo(text, err=True))
         try:
-            Race(store.entries(), store.contestants(), store.rules(), store, engine, progress).measure_again()
+            entries = resume.entries_again(store, [spec_of(name) for name in workloads])
+            own = [absolute(name.rpartition("=")[2], Path()) for name in optimizers if is_file(name)]
+            contestants = resume.contestants_again(store, own)
+            Race(entries, contestants, store.rules(), store, engine, progress).measure_again()
         finally:
             engine.close()
         return summarize(store)

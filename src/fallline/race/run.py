@@ -127,7 +127,13 @@ class Race:
         shutil.rmtree(self.results.checkpoints, ignore_errors=True)
 
     def measure_again(self) -> None:
-        """The clock of a race that is stored, anew: in a quiet hour, for trials that ran in a busy one."""
+        """Measures the clock of a stored race anew: in a quiet hour, for trials that ran in a busy one.
+
+        The caller gives the race's workloads and contestants, as to every race: a results file names files, but whether
+        they are run is for the user to say (``resume.entries_again``).
+        """
+        for entry in self.entries.values():
+            resume.refuse_another_file(self.results, entry)
         if self.rules.clock == STEPS_CLOCK:
             raise RaceError(
                 f"{self.results.path}: was raced by steps alone (--clock steps); there is no clock to measure"

@@ -106,6 +106,8 @@ class LrRangeResult:
         return "\n".join(lines)
 
     def __str__(self) -> str:
+        if self.untried is not None:
+            return f"no suggestion: {self.untried}"
         if self.reason is not None:
             return f"no suggestion: {self.reason} ({self.stopped})"
         text = f"steepest descent at lr {self.steepest:.2g}; a tenth of the lr of the lowest loss is "
@@ -116,8 +118,8 @@ class LrRangeResult:
 
     if importlib.util.find_spec("matplotlib") is not None:
 
-        def plot(self, path: str) -> None:
-            """Losses over rates, into a file of any format matplotlib writes."""
+        def plot(self, path: str | None = None) -> Any:
+            """Losses over rates as a matplotlib figure, which a notebook shows; also into a file if one is named."""
             figure = importlib.import_module("matplotlib.figure").Figure()
             axes = figure.subplots()
             axes.semilogx(self.lrs, self.losses, alpha=0.3, label="loss")
@@ -127,7 +129,9 @@ class LrRangeResult:
                 axes.axvline(self.tenth_of_lowest, linestyle="--", label=f"lowest / 10, {self.tenth_of_lowest:.2g}")
             axes.set(xlabel="learning rate", ylabel="loss")
             axes.legend()
-            figure.savefig(path)
+            if path is not None:
+                figure.savefig(path)
+            return figure
 
 
 def lr_range_test(

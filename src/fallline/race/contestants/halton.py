@@ -7,6 +7,7 @@ stripes.  Reference: Bousquet et al. 2017, Critical hyper-parameters: no random,
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -51,23 +52,22 @@ def bases(dimensions: int) -> list[int]:
 def van_der_corput(base: int, first: int, count: int) -> np.ndarray:
     """Elements ``first`` (counted from 0) and following of the scrambled sequence of a base."""
     random = np.random.RandomState(base)
-    digits = list(range(1, base))
-    random.shuffle(digits)
-    digits = [0, *digits]
+    order = list(range(1, base))
+    random.shuffle(order)
+    digits = np.array([0, *order])
     shift = random.random_sample()
-    values = []
-    for index in range(first + 1, first + count + 1):
-        value, denominator = 0.0, base
-        while index:
-            value += digits[index % base] / denominator
-            denominator *= base
-            index //= base
-        values.append(math.fmod(value + shift, 1.0))
-    return np.array(values)
+    index = np.arange(first + 1, first + count + 1)
+    values, denominator = np.zeros(count), base
+    while index.any():
+        values += digits[index % base] / denominator
+        denominator *= base
+        index //= base
+    return np.fmod(values + shift, 1.0)
 
 
+@functools.lru_cache(maxsize=64)
 def sequence(dimensions: int, first: int, count: int) -> np.ndarray:
-    """count × dimensions numbers in [0, 1)."""
+    """count × dimensions numbers in [0, 1); the studies of a block share them, so they are kept."""
     if dimensions == 0:
         return np.zeros((count, 0))
     return np.stack([van_der_corput(base, SKIP + first, count) for base in bases(dimensions)], axis=1)
@@ -83,26 +83,42 @@ def value(dimension: Dimension, u: float) -> Any:
         points = dimension["feasible_points"]
         return points[math.floor(u * len(points))]
     low, high = dimension["min"], dimension["max"]
-    if dimension["scaling"] == "log":
+    if with_scaling(dimension)["scaling"] == "log":
         return low * math.exp(u * math.log(high / low))
     return low + u * (high - low)
+
+
+DECADE = 10.0
+"""A range this wide is searched on a log scale unless its scaling is given."""
+
+
+def with_scaling(dimension: Dimension) -> Dimension:
+    """A range whose scaling is given; by default "log" from min > 0 over a factor of ten and more, else "linear".
+
+    >>> with_scaling({"min": 1e-4, "max": 1e-2})["scaling"], with_scaling({"min": 0.8, "max": 0.95})["scaling"]
+    ('log', 'linear')
+    """
+    if not isinstance(dimension, Mapping) or "scaling" in dimension or not {"min", "max"} <= set(dimension):
+        return dimension
+    low, high = dimension["min"], dimension["max"]
+    numbers = all(isinstance(x, int | float) for x in (low, high))
+    wide = numbers and low > 0 and high >= DECADE * low
+    return {**dimension, "scaling": "log" if wide else "linear"}
 
 
 def check(space: Mapping[str, Dimension], where: str) -> None:
     """Refuses what cannot be searched, naming the hyperparameter and the remedy."""
     for name, dimension in space.items():
         if not isinstance(dimension, Mapping):
-            raise BadSpace(f"{where}: {name} must be a table with min, max and scaling, got {dimension!r}")
+            raise BadSpace(f"{where}: {name} must be a table with min and max, got {dimension!r}")
         if "feasible_points" in dimension:
             if not isinstance(dimension["feasible_points"], list | tuple) or not dimension["feasible_points"]:
                 raise BadSpace(f"{where}: {name}: feasible_points must be a list of at least one value")
             continue
-        missing = [key for key in ("min", "max", "scaling") if key not in dimension]
+        missing = [key for key in ("min", "max") if key not in dimension]
         if missing:
-            raise BadSpace(
-                f"{where}: {name}: {', '.join(missing)} missing; give min, max and scaling, or feasible_points"
-            )
-        low, high, scaling = dimension["min"], dimension["max"], dimension["scaling"]
+            raise BadSpace(f"{where}: {name}: {' and '.join(missing)} missing; give min and max, or feasible_points")
+        low, high, scaling = dimension["min"], dimension["max"], with_scaling(dimension)["scaling"]
         if scaling not in ("log", "linear"):
             raise BadSpace(f'{where}: {name}: scaling must be "log" or "linear", got {scaling!r}')
         if not all(isinstance(x, int | float) and math.isfinite(x) for x in (low, high)):

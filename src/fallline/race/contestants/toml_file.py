@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from fallline.race.contestants import halton
 from fallline.race.contestants.checks import check
 from fallline.race.contestants.contestant import BadContestant, Contestant
 from fallline.race.contestants.naming import from_file, named
@@ -18,7 +19,7 @@ FIELDS = ("optimizer", "settings", "space", "points", "schedule", "averaging")
 _KINDS = {
     "optimizer": (str, 'a name such as "adamw", or "FILE.py:Class"'),
     "settings": (dict, "a table such as { lr = 1e-3 }"),
-    "space": (dict, 'a table such as { lr = { min = 1e-4, max = 1e-2, scaling = "log" } }'),
+    "space": (dict, "a table such as { lr = { min = 1e-4, max = 1e-2 } }"),
     "points": (list, "a list of tables such as [{ lr = 1e-3 }]"),
     "schedule": (str, 'a name such as "warmup_cosine"'),
     "averaging": (str, 'a name such as "weight_ema"'),
@@ -33,9 +34,10 @@ def from_toml(path: Path) -> list[Contestant]:
     optimizer = "adamw"
     schedule = "warmup_cosine"
     settings = { weight_decay = 0.1, warmup_factor = 0.05 }
-    space.lr = { min = 1e-4, max = 1e-2, scaling = "log" }
+    space.lr = { min = 1e-4, max = 1e-2 }
 
-    An optimizer's file is looked for from the folder of the TOML file.
+    A range is searched on a log scale if it begins above 0 and spans a factor of ten, else on a linear one, unless it
+    says ``scaling = "log"`` or ``"linear"``.  An optimizer's file is looked for from the folder of the TOML file.
     """
     if sys.version_info >= (3, 11):
         import tomllib
@@ -76,7 +78,7 @@ def _from_table(name: str, table: Any, where: str, folder: Path) -> Contestant:
         name=name,
         optimizer=base.optimizer,
         settings=table.get("settings", {}),
-        space=table.get("space", {}),
+        space={name: halton.with_scaling(dimension) for name, dimension in table.get("space", {}).items()},
         points=tuple(table.get("points", ())),
         schedule=table.get("schedule", base.schedule),
         averaging=table.get("averaging"),

@@ -16,7 +16,6 @@ from fallline.race.contestants import Contestant
 from fallline.race.engine.messages import End, Evaluation
 from fallline.race.plan import RACE, Entry, Rules, Trial, reference_of
 from fallline.race.results import resume
-from fallline.workloads import load
 
 _RUN = """
 create table run (
@@ -118,6 +117,7 @@ class Results:
     def begin(self, entries: Iterable[Entry], contestants: Iterable[Contestant], rules: Rules) -> None:
         """Writes what is raced, or checks that it is what the file already holds; more may be added."""
         entries, contestants = list(entries), list(contestants)
+        self._forget_failed_targets()
         begun = self.begun_workloads()
         if begun:
             resume.check(self, entries, contestants, rules)
@@ -141,6 +141,17 @@ class Results:
                     "insert or ignore into contestant values (?, ?)",
                     (contestant.name, json.dumps(contestant.definition(), sort_keys=True)),
                 )
+
+    def _forget_failed_targets(self) -> None:
+        """Removes runs that should have set a target and did not, so that a mended workload begins anew."""
+        failed = [name for name, row in self.workloads().items() if row["problem"] and row["target"] is None]
+        raced = {row.workload for row in self.rows() if row.attempts}
+        with self.store.transaction() as database:
+            for name in failed:
+                if name not in raced:
+                    trials = "select id from trial where workload = ?"
+                    database.execute(f"delete from evaluation where trial in ({trials})", (name,))
+                    database.execute("delete from trial where workload = ?", (name,))
 
     def make_room(self, entries: Iterable[Entry]) -> None:
         """What ``--anew`` asks for: an unfinished race goes on, of a finished one nothing stays.
@@ -195,7 +206,15 @@ class Results:
         return str(self.settings().get("reference") or reference_of(self.contestants()).name)
 
     def settings(self) -> dict[str, Any]:
-        return {row["name"]: json.loads(row["value"]) for row in self.store.rows("select * from setting")}
+        return {row["name"]: self._parsed(row["value"]) for row in self.store.rows("select * from setting")}
+
+    def _parsed(self, text: str) -> Any:
+        try:
+            return json.loads(text)
+        except (TypeError, ValueError):
+            raise StoreError(
+                f"{self.path}: a damaged results file (a part of it is no JSON); restore a copy, or name another file"
+            ) from None
 
     def rules(self) -> Rules:
         stored = self.settings()
@@ -217,17 +236,9 @@ class Results:
         """Name → spec, changes, facts, target, where the target is from, problem."""
         found = {}
         for row in self.store.rows("select * from workload order by rowid"):
-            parsed = {"facts": json.loads(row["facts"]), "changes": json.loads(row["changes"])}
+            parsed = {"facts": self._parsed(row["facts"]), "changes": self._parsed(row["changes"])}
             found[row["name"]] = {**dict(row), **parsed}
         return found
-
-    def entries(self) -> list[Entry]:
-        """The workloads that were raced, loaded again, with what was asked of them."""
-        return [
-            Entry(row["spec"], load(row["spec"]).replace(**row["changes"]), row["changes"])
-            for row in self.workloads().values()
-            if row["problem"] is None
-        ]
 
     def set_workload(self, name: str, **values: Any) -> None:
         assignments = ", ".join(f"{column} = ?" for column in values)
@@ -236,7 +247,7 @@ class Results:
 
     def contestants(self) -> list[Contestant]:
         rows = self.store.rows("select * from contestant order by rowid")
-        return [Contestant(row["name"], **json.loads(row["definition"])) for row in rows]
+        return [Contestant(row["name"], **self._parsed(row["definition"])) for row in rows]
 
     # ------------------------------------------------------------------ calibration
 
@@ -310,7 +321,7 @@ class Results:
 
     def rows(self, kind: str = RACE) -> list[Row]:
         found = self.store.rows(f"select {_TRIAL_COLUMNS} from trial where kind = ? order by id", (kind,))
-        return [Row(**{**dict(row), "point": json.loads(row["point"])}) for row in found]
+        return [Row(**{**dict(row), "point": self._parsed(row["point"])}) for row in found]
 
     def start(self, trial: int, max_steps: int) -> int:
         """Counts an attempt; returns the last step whose evaluation is stored."""

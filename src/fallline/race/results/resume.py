@@ -1,10 +1,13 @@
-"""What a race that goes on must share with the one its results file holds, and what may have changed."""
+"""Going on with a results file: what the race must share with the one it holds, and what may have changed.
+
+A results file may come from anybody.  Nothing here runs a file that it names unless the caller names it too.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +15,7 @@ from fallline.measure.store import StoreError
 from fallline.race.contestants import Contestant
 from fallline.race.plan import Entry, Rules
 from fallline.training.optimizer_files import is_file
+from fallline.workloads.loading import BUILT_IN, load
 
 if TYPE_CHECKING:
     from fallline.race.results.results_file import Results
@@ -85,6 +89,7 @@ def _check_workloads(results: Results, entries: Sequence[Entry]) -> None:
         row = known.pop(entry.name, None)
         if row is None or entry.name not in begun:
             continue
+        refuse_another_file(results, entry)
         facts, given = row["facts"], entry.facts()
         differing = next((key for key, value in given.items() if facts.get(key) != value), None)
         if differing:
@@ -100,6 +105,51 @@ def _check_workloads(results: Results, entries: Sequence[Entry]) -> None:
     if known:
         wanted = ", ".join(entry.name for entry in entries)
         raise StoreError(f"{results.path}: holds a race on {', '.join(known)}; this one is on {wanted}; {REMEDY}")
+
+
+def refuse_another_file(results: Results, entry: Entry) -> None:
+    if is_another_file(results, entry):
+        spec = results.workloads()[entry.name]["spec"]
+        raise StoreError(f"{results.path}: holds a race on {entry.name} of {spec}, not of {entry.spec}; {REMEDY}")
+
+
+def is_another_file(results: Results, entry: Entry) -> bool:
+    """Whether a workload has the name of one that was raced, but is of another file: one that was moved is the same."""
+    row = results.workloads().get(entry.name)
+    if row is None or row["spec"] == entry.spec:
+        return False
+    stored = results.settings()
+    files = workload_files([entry])
+    return not files or any(stored.get(name) != digest for name, digest in digests(files).items())
+
+
+def entries_again(results: Results, named: Collection[str]) -> list[Entry]:
+    """The workloads that were raced, loaded again with what was asked of them.
+
+    Users' files are loaded only if they are in ``named``: a results file is data, and must not choose which code runs.
+    """
+    found = []
+    for name, row in results.workloads().items():
+        if row["problem"] is not None:
+            continue
+        if row["spec"] not in BUILT_IN and row["spec"] not in named:
+            raise StoreError(
+                f"{results.path}: was raced on {name} of {row['spec']}; name that file too if it may be run again"
+            )
+        found.append(Entry(row["spec"], load(row["spec"]).replace(**row["changes"]), row["changes"]))
+    return found
+
+
+def contestants_again(results: Results, named: Collection[str]) -> list[Contestant]:
+    """The contestants that raced; those with a class from a user's file only if that is in ``named``."""
+    found = results.contestants()
+    for contestant in found:
+        if is_file(contestant.optimizer) and contestant.optimizer not in named:
+            raise StoreError(
+                f"{results.path}: {contestant.name} raced with {contestant.optimizer}; name that file too with "
+                "--optimizer if it may be run again"
+            )
+    return found
 
 
 def _check_contestants(results: Results, contestants: Sequence[Contestant]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import NormalDist
@@ -27,6 +28,8 @@ CLOCKS = {SECONDS: "steps × calibrated seconds per step", STEPS: "steps", WALL:
 PLACEMENT_ERROR = 0.01
 """By how much step times of one contestant differ from process to process beyond what their intervals say: by where
 its memory happens to lie.  Relative, one standard deviation; ``make race-checks`` measures it with twins."""
+MUCH_SLOWER = 0.2
+"""A step that took this much longer when it was measured than in the trials was measured on a busy machine."""
 INTERVAL_WIDTH = 2 * NormalDist().inv_cdf(0.975)
 """Of a calibrated step time's 95 % interval, in standard errors."""
 
@@ -181,6 +184,7 @@ def summarize(results: Results) -> Summary:
     # Failures of trials first: a race in which nothing else happened quotes one.
     notes = [*_notes(rows), *problems]
     notes += [*_uneven_tuning(rows), *_ended_too_early(rows, rules, clock, times[main])]
+    notes += _slow_when_measured(rows, calibration, clock, rules)
     return Summary(
         rules=rules,
         workloads=workloads,
@@ -287,6 +291,42 @@ def _ended_too_early(rows: Sequence[Row], rules: Rules, clock: StepClock, times:
         for row in rows
     )
     return [f"{count} ended early that might have counted with the clock or the studies there are now"] if count else []
+
+
+def _slow_when_measured(
+    rows: Sequence[Row], calibration: Mapping[tuple[str, str], Calibrated], clock: StepClock, rules: Rules
+) -> list[str]:
+    """Workloads whose steps took clearly longer when they were measured than in the trials that followed.
+
+    Trials share the machine and should be slower.  If they are faster, something else ran while steps were measured,
+    and an interval from that hour alone says nothing of it.
+    """
+    if rules.clock == STEPS_CLOCK:
+        return []
+    ratios: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in rows:
+        if row.steps and row.training_seconds and (row.workload, row.contestant) in calibration:
+            expected = clock.seconds(row.workload, row.contestant, row.steps)
+            ratios[row.workload, row.contestant].append(expected / row.training_seconds)
+    excess: dict[str, dict[str, float]] = defaultdict(dict)
+    for (workload, contestant), found in ratios.items():
+        ratio, share = statistics.median(found), calibration[workload, contestant].share
+        if ratio > 1 + max(MUCH_SLOWER, 2 * share):
+            excess[workload][contestant] = ratio
+    return [_slower(workload, found, calibration, rules) for workload, found in excess.items()]
+
+
+def _slower(
+    workload: str, found: Mapping[str, float], calibration: Mapping[tuple[str, str], Calibrated], rules: Rules
+) -> str:
+    name = max(found, key=lambda name: found[name])
+    then = calibration[workload, name].step_seconds
+    others = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    remedy = "race anew" if rules.ruleset == BUDGET else "measure them again with --calibrate"
+    return (
+        f"steps of {name}{others} on {workload} took {1e3 * then:.3g} ms when they were measured and "
+        f"{1e3 * then / found[name]:.3g} ms in the trials: the machine was busy then; {remedy}"
+    )
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:

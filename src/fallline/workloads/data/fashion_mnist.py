@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy
 
-from fallline.cache import cache_location
+from fallline.cache import cache_location, make_cache
 from fallline.switches import is_off
 from fallline.workloads.data import idx
 
@@ -89,6 +89,8 @@ def check(folder: Path) -> None:
 
 def download(folder: Path, base: str = AUTHORS, say: Callable[[str], None] = lambda text: None) -> None:
     """Fetches what is missing or damaged; a file appears under its name only when it is whole and checked."""
+    if folder.is_relative_to(cache_location()):
+        make_cache()
     folder.mkdir(parents=True, exist_ok=True)
     for file in FILES.values():
         path = folder / file.name
