@@ -83,14 +83,30 @@ One Python file with one function. This is the smallest, `examples/sine.py`:
 {example}```
 
 `fallline race examples/sine.py` races on it; `FILE.py:name` takes another function. Without `target=` the baseline's
-result is the target. What the four functions must keep to:
+result is the target. The four functions:
 
 - `model(seed)` makes a new model. torch's generator is seeded before.
 - `batch(step, seed)` is a function of the two: no iterator that remembers where it was. `minibatch` gives the rows of
   a data set, in a new order each epoch. So a run can go on at any step, and goes on exactly.
-- `loss(model, batch)` is what is differentiated. torch's generator is seeded by (seed, step) before, so that dropout
-  repeats.
+- `loss(model, batch)` returns the loss to differentiate. torch's generator is seeded by (seed, step) before, so that
+  dropout repeats.
 - `evaluate(model)` returns one number, of data that training does not see; the model is in eval mode.
+
+### A DataLoader, or a training loop of your own
+
+In place of `batch`, a workload may give one of these:
+
+- `batches=`: a `DataLoader`, a list or another iterable that can be begun again, or a function `seed → iterable`
+  (`examples/dataloader.py`). It is begun again where it ends.
+- `train=`: a function `train(model, optimizer, steps, seed)` that takes the steps of the range `steps` itself, calling
+  `optimizer.step()` once for each (`examples/own_loop.py`). It is called once between two evaluations; the rate is set
+  before every step. `loss` is then left out.
+
+With either, a trial repeats as exactly as the iterable or the function does. torch's generators are seeded by (seed,
+step) before every batch, and by (seed, first step) before every call of `train`, so that a shuffling `DataLoader`
+has an order of its own for every seed; numpy's and Python's generators are not seeded. A trial that was interrupted
+goes on from its checkpoint, but an iterable can only be read from its start: it is read again up to there, off the
+clock, and a notice says so. With `train`, data that the function reads by itself begins anew.
 
 Sentences of your own can be translated without more than this, one pair per line with a tab between:
 

@@ -365,3 +365,20 @@ def test_bad_files_are_refused_in_one_line(tmp_path: Path, text: str, said: str)
 def test_what_no_trial_could_run_with_is_refused_before_the_race(table: dict[str, Any], said: str) -> None:
     with pytest.raises(BadContestant, match=f"mine: {said}"):
         check(Contestant("mine", "adamw", **table))
+
+
+@pytest.mark.parametrize(
+    ("written", "scaling"),
+    [
+        ("{ min = 1e-4, max = 1e-2 }", "log"),
+        ("{ min = 0.02, max = 0.2 }", "log"),  # a factor of ten
+        ("{ min = 0.8, max = 0.95 }", "linear"),
+        ("{ min = 0.0, max = 1.0 }", "linear"),
+        ('{ min = 1e-4, max = 1e-2, scaling = "linear" }', "linear"),
+    ],
+)
+def test_the_scaling_of_a_range_need_not_be_given(tmp_path: Path, written: str, scaling: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(f'[mine]\noptimizer = "adamw"\nspace.lr = {written}\n')
+    (contestant,) = from_toml(path)
+    assert contestant.definition()["space"]["lr"]["scaling"] == scaling, "the results file says which"

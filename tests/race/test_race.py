@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from benchmarks import race_interruptions as interruptions
+from fallline.measure.store import StoreError
 from fallline.race.clock.step_clock import StepClock
 from fallline.race.contestants import Contestant, named
 from fallline.race.engine import LocalEngine
 from fallline.race.engine.messages import Calibrate, Calibration, End, Event, Reply, Request, RunTrial, Untrained
 from fallline.race.plan import TARGET, Entry, Rules, trials
-from fallline.race.results import Calibrated, Results, Row
+from fallline.race.results import Calibrated, Results, Row, resume
 from fallline.race.run import Progress, Race, RaceError
 from fallline.race.verdict.summary import Summary, summarize
 from fallline.workloads import load
@@ -114,7 +115,7 @@ def test_without_a_target_and_tuning_it_is_the_median_of_the_references_runs(
         bests = [min(value or math.inf for _, value, _ in results.evaluations(row.id)) for row in rows]
     assert {row.max_steps for row in rows} == {80} and len(rows) == 3
     facts = summary.workloads["tiny"]
-    assert facts["target"] == sorted(bests)[1] and facts["target_from"] == "the median of 3 runs of adamw"
+    assert facts["target"] == sorted(bests)[1] and facts["target_from"] == "the best of adamw"
 
 
 def test_self_tuning_has_one_trial_a_study_and_three_times_the_budget(engine: LocalEngine, tmp_path: Path) -> None:
@@ -333,7 +334,7 @@ def test_equal_time_can_be_given_in_seconds(tmp_path: Path) -> None:
     ("rules", "share", "said"),
     [
         (Rules(trials=1, studies=1), 0.009, None),
-        (Rules(trials=1, studies=1), 0.032, "`fallline race --calibrate --results {path}` measures them again"),
+        (Rules(trials=1, studies=1), 0.032, "`fallline race {spec} --calibrate --results {path}` measures them again"),
         (Rules(ruleset="budget", trials=1, studies=1), 0.032, "trials are as long as they allow"),
     ],
 )
@@ -346,7 +347,7 @@ def test_steps_that_are_badly_known_are_told(tmp_path: Path, rules: Rules, share
         Race([Entry(spec, load(spec))], [named("adamw")], rules, results, asked, progress).run()
     told = [notice for notice in notices if "known to" in notice]
     expected = "Steps on tiny are known to ±3.2 % (adamw), at the time limit: the machine was busy; "
-    assert told == ([] if said is None else [expected + said.format(path=tmp_path / "r.sqlite")])
+    assert told == ([] if said is None else [expected + said.format(spec=spec, path=tmp_path / "r.sqlite")])
 
 
 def test_where_and_how_trials_were_run_is_stored_once_per_command_that_ran_any(tmp_path: Path) -> None:
@@ -402,13 +403,77 @@ def test_the_clock_of_a_race_is_measured_again_without_its_trials(
     race(engine, path, write_workload(tmp_path), [named("adamw"), named("lion")], rules)
     with Results(path) as results:
         before, rows = results.calibration(), results.rows()
-        Race(results.entries(), results.contestants(), results.rules(), results, engine).measure_again()
+        entries = resume.entries_again(results, [str(tmp_path / "tiny.py")])
+        Race(entries, results.contestants(), results.rules(), results, engine).measure_again()
         assert results.rows() == rows
         assert results.calibration().keys() == before.keys()
         assert all(results.calibration()[key] != cost for key, cost in before.items())
-        equal_time = Race(results.entries(), results.contestants(), Rules(ruleset="budget"), results, engine)
+        equal_time = Race(entries, results.contestants(), Rules(ruleset="budget"), results, engine)
         with pytest.raises(RaceError, match="equal-time race"):
             equal_time.measure_again()
+
+
+def test_a_results_file_runs_no_file_that_the_user_did_not_name(tmp_path: Path) -> None:
+    spec, marker = str(write_workload(tmp_path)), tmp_path / "was run"
+    entry = Entry(spec, load(spec))
+    own = Contestant("mine", f"{tmp_path}/mine.py:Mine")
+    with Results(tmp_path / "r.sqlite") as results:
+        results.begin([entry, Entry("rosenbrock", load("rosenbrock"))], [named("adamw"), own], Rules())
+        (tmp_path / "tiny.py").write_text(f"open({str(marker)!r}, 'w')\nimport os\n")
+        with pytest.raises(StoreError, match=r"was raced on tiny of .*tiny.py; name that file too if it may be run"):
+            resume.entries_again(results, [])
+        with pytest.raises(StoreError, match=r"mine raced with .*mine.py:Mine; name that file too with --optimizer"):
+            resume.contestants_again(results, [])
+        assert not marker.exists()
+        write_workload(tmp_path)
+        assert [again.name for again in resume.entries_again(results, [spec])] == ["tiny", "rosenbrock"]
+        assert len(resume.contestants_again(results, [own.optimizer])) == 2
+        other = write_workload(tmp_path, name="other").rename(tmp_path / "elsewhere.py")
+        renamed = Entry(str(other), load(str(other)).replace(name="tiny"))
+        with pytest.raises(StoreError, match=r"holds a race on tiny of .*tiny.py, not of .*elsewhere.py; name another"):
+            Race([renamed], [named("adamw")], Rules(), results, Asked()).measure_again()
+
+
+BROKEN = "    return float('nan')\n"
+
+
+@pytest.mark.parametrize("remedy", ["mended", "target", "anew"])
+def test_a_workload_whose_target_runs_gave_no_value_can_be_mended(
+    engine: LocalEngine, tmp_path: Path, remedy: str
+) -> None:
+    rules = Rules(trials=1, studies=1, clock="steps")
+
+    def attempt(entry: Entry) -> None:
+        with Results(tmp_path / "r.sqlite") as results:
+            if remedy == "anew":
+                results.make_room([entry])
+            Race([entry], [named("adamw")], rules, results, engine).run()
+
+    spec = str(write_workload(tmp_path, target=None, max_steps=30, in_evaluate=BROKEN))
+    for _ in range(2):
+        with pytest.raises(RaceError, match="too few trials of adamw gave a value; give a target with --target"):
+            attempt(Entry(spec, load(spec)))
+    # Under another name, as a worker keeps the workloads that it has loaded.
+    spec = str(write_workload(tmp_path, target=None, max_steps=30).rename(tmp_path / "mended.py"))
+    changes = {"target": 0.5} if remedy == "target" else {}
+    attempt(Entry(spec, load(spec).replace(**changes), changes))
+    with Results(tmp_path / "r.sqlite", writable=False) as results:
+        assert [row.status for row in results.rows()] != [] and all(row.status for row in results.rows())
+        about = results.workloads()["tiny"]
+        assert about["problem"] is None and about["target"] is not None
+        assert about["target_from"] == ("given" if remedy == "target" else "the best of adamw")
+
+
+def test_a_workload_that_is_mended_after_its_trials_began_keeps_them(tmp_path: Path) -> None:
+    spec, rules = str(write_workload(tmp_path)), Rules(trials=1, studies=1, clock="steps")
+    entry = Entry(spec, load(spec))
+    with Results(tmp_path / "r.sqlite") as results:
+        results.begin([entry], [named("adamw")], rules)
+        results.add_trials(trials([entry], [named("adamw")], rules))
+        results.start(1, 120)
+        results.set_workload("tiny", target=None, problem="too few trials")
+        results.begin([Entry(spec, entry.workload.replace(target=None))], [named("adamw")], rules)
+        assert [row.attempts for row in results.rows()] == [1]
 
 
 def test_a_metric_that_is_never_a_number_is_told(engine: LocalEngine, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from fallline.race.engine.messages import End, Evaluation
 from fallline.race.plan import TARGET, Entry, Rules, target_trials, trials
 from fallline.race.results import SCHEMA, Calibrated, Results, resume
 from fallline.race.results.export import export
+from fallline.race.results.location import default_path
 from fallline.race.results.phase import phase
 from fallline.race.verdict.summary import summarize
 from fallline.workloads import load
@@ -292,3 +293,39 @@ def test_nothing_is_planned_any_more_on_a_workload_that_is_left_out(begun: Path)
         results.leave_out("tiny", "tiny: does not work")
         assert [row.attempts for row in results.rows()] == [1], "what began stays"
         assert results.workloads()["tiny"]["problem"] == "tiny: does not work"
+
+
+# ------------------------------------------------------------------ two files whose workloads have one name
+
+
+def test_two_files_whose_workloads_have_one_name_do_not_share_a_race(tmp_path: Path) -> None:
+    one, two, moved = (tmp_path / name for name in ("one", "two", "moved"))
+    for folder in (one, two, moved):
+        folder.mkdir()
+    first, second = entry(one), entry(two, in_loss="    batch = batch\n")
+    path = default_path([first], tmp_path)
+    assert path == tmp_path / "race-tiny.sqlite"
+    with Results(path) as results:
+        results.begin([first], [named("adamw")], RULES)
+        results.add_trials(trials([first], [named("adamw")], RULES))
+        results.start(1, 120)
+        said = rf"holds a race on tiny of {first.spec}, not of {second.spec}; name another file with --results"
+        with pytest.raises(StoreError, match=said):
+            results.begin([second], [named("adamw")], RULES)
+        results.begin([entry(moved)], [named("adamw")], RULES)
+    assert default_path([first], tmp_path) == default_path([entry(moved)], tmp_path) == path
+    other = default_path([second], tmp_path)
+    assert other.parent == tmp_path and other.name.startswith("race-tiny-") and other.suffix == ".sqlite"
+    assert default_path([second], tmp_path) == other, "the same command goes on with it"
+    path.write_text("not a results file")
+    assert default_path([second], tmp_path) == path, "whoever opens it says what is wrong with it"
+
+
+def test_a_file_with_a_damaged_entry_is_told_in_one_line(begun: Path) -> None:
+    database = sqlite3.connect(begun)
+    database.execute("update trial set point = 'cut of'")
+    database.commit()
+    database.close()
+    with Results(begun, writable=False) as results, pytest.raises(StoreError, match="a damaged results file") as error:
+        summarize(results)
+    assert "\n" not in str(error.value)

@@ -270,3 +270,22 @@ def test_one_contestant_one_study_and_nobody_there_are_said_as_they_are(tmp_path
     nobody = raced(tmp_path, {"adamw": [None] * studies, "lion": [None] * studies}, costs)
     assert nobody.verdict == "Nobody reached a target in time: there is no leader."
     assert "1 quasirandom trial a study" in text(nobody)
+
+
+@pytest.mark.parametrize(
+    ("pace", "rules", "said"),
+    [
+        (0.038, Rules(trials=1, studies=1), "busy then; measure them again with --calibrate"),
+        (0.038, Rules(ruleset="budget", trials=1, studies=1), "busy then; race anew"),
+        (0.095, Rules(trials=1, studies=1), None),  # within what intervals and memory do
+        (0.2, Rules(trials=1, studies=1), None),  # trials share the machine
+    ],
+)
+def test_steps_that_were_slower_when_measured_than_in_the_trials_are_told(
+    tmp_path: Path, pace: float, rules: Rules, said: str | None
+) -> None:
+    costs = {"adamw": cost(0.1), "lion": cost(0.097)}
+    summary = raced(tmp_path, {"adamw": [30], "lion": [40]}, costs, rules=rules, paces={"adamw": 0.1, "lion": pace})
+    told = [note for note in summary.notes if "when they were measured" in note]
+    expected = "steps of lion on tiny took 97 ms when they were measured and 38 ms in the trials: the machine was "
+    assert told == ([] if said is None else [expected + said])

@@ -197,7 +197,10 @@ class Race:
         if loosest is None:
             return
         name, share = loosest
-        again = f"`fallline race --calibrate --results {shlex.quote(str(self.results.path))}` measures them again"
+        # Users' files are run only if they are named.
+        files = [each.spec for each in self.entries.values() if each.file is not None]
+        command = shlex.join(["fallline", "race", *files, "--calibrate", "--results", str(self.results.path)])
+        again = f"`{command}` measures them again"
         self.progress.notice(
             f"Steps on {entry.name} are known to ±{100 * share:.1f} % ({name}), {costs.stopped[name]}: the machine was "
             f"busy; {'trials are as long as they allow' if self.rules.ruleset == BUDGET else again}"

@@ -46,7 +46,7 @@ def trials(entries: Sequence[Entry], contestants: Sequence[Contestant], rules: R
     for entry in entries:
         for study in range(rules.studies):
             points = {c.name: _points(c, entry.name, study, rules) for c in contestants}
-            for number in range(1, rules.trials_per_study + 1):
+            for number in range(1, max(map(len, points.values()), default=0) + 1):
                 for contestant in contestants:
                     if number <= len(points[contestant.name]):
                         made.append(

@@ -132,7 +132,7 @@ class Results:
             for name, digest in resume.digests(resume.workload_files(new)).items():
                 database.execute("insert or replace into setting values (?, ?)", (name, json.dumps(digest)))
             for name, digest in resume.digests(resume.optimizer_files(contestants)).items():
-                kept = "ignore" if begun else "replace"  # who has not begun may still be mended
+                kept = "ignore" if begun else "replace"  # before the first trial a file may still be mended
                 database.execute(f"insert or {kept} into setting values (?, ?)", (name, json.dumps(digest)))
             for entry in new:
                 self._write_workload(database, entry)
