@@ -19,7 +19,7 @@ from fallline.workloads.quadratic_deep import PUBLISHED, workload
 
 SEEDS = range(42, 52)
 ALPHA = 0.02
-"""Of the whole table: each of its three tests gets a third."""
+"""The error of the whole table: each of its three tests gets a third."""
 
 
 def final_test_loss(method: str, seed: int) -> float:

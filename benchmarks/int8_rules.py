@@ -29,7 +29,7 @@ from fallline.training.scheduled_optimizer import ScheduledOptimizer
 FORMATS = ("float32", "int8")
 MARGIN = 0.01
 LEARNED = 0.7
-"""Of the loss at the start, at most, in float32: two formats that learn nothing agree too."""
+"""The largest share of the first loss that may be left in float32: two formats that learn nothing agree too."""
 
 RULES: dict[str, dict[str, Any]] = {
     "adadelta": dict(lr=20.0),
@@ -170,7 +170,7 @@ class Outcome:
 
 
 def outcome(rule: str, wide: Sequence[Mapping[str, float]], narrow: Sequence[Mapping[str, float]]) -> Outcome:
-    """From the runs of one rule, seed by seed."""
+    """The outcome of one rule, from its runs seed by seed."""
     differences = [(b["loss"] - a["loss"]) / a["loss"] for a, b in zip(wide, narrow, strict=True)]
     return Outcome(
         rule,

@@ -1,4 +1,4 @@
-"""What a race's machinery costs, and whether trials side by side move the clock.  For a quiet machine."""
+"""The cost of a race's machinery, and whether trials side by side move the clock.  For a quiet machine."""
 
 from __future__ import annotations
 

@@ -420,9 +420,9 @@ def test_a_results_file_runs_no_file_that_the_user_did_not_name(tmp_path: Path) 
     with Results(tmp_path / "r.sqlite") as results:
         results.begin([entry, Entry("rosenbrock", load("rosenbrock"))], [named("adamw"), own], Rules())
         (tmp_path / "tiny.py").write_text(f"open({str(marker)!r}, 'w')\nimport os\n")
-        with pytest.raises(StoreError, match=r"was raced on tiny of .*tiny.py; name that file too if it may be run"):
+        with pytest.raises(StoreError, match=r"was raced on tiny of .*tiny.py, a file of code; name it too if it may"):
             resume.entries_again(results, [])
-        with pytest.raises(StoreError, match=r"mine raced with .*mine.py:Mine; name that file too with --optimizer"):
+        with pytest.raises(StoreError, match=r"mine raced with .*mine.py:Mine, a file of code; name it too with --opt"):
             resume.contestants_again(results, [])
         assert not marker.exists()
         write_workload(tmp_path)

@@ -27,7 +27,7 @@ class Schema:
     """The tables of one kind of results file."""
 
     name: str
-    """What the file holds, for messages: "step results"."""
+    """The content of the file, for messages: "step results"."""
     application_id: int
     """Written into the file, so that one kind is not taken for another."""
     version: int
@@ -99,7 +99,10 @@ class Store:
             database.close()
             log = Path(f"{self.path.resolve()}-wal")
             if log.exists() and log.stat().st_size:
-                raise  # the file alone does not have the rows that are in the log
+                # The file alone does not have the rows that are in the log.
+                raise StoreError(
+                    f"{self.path}: its last rows are in {log.name}, which cannot be read; ask its owner, or copy both"
+                ) from None
             # They are not there and cannot be made, so nobody is writing: the file alone has everything.
             return self._connect_reading("immutable=1")
         return database

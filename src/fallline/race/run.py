@@ -149,7 +149,7 @@ class Race:
     # ------------------------------------------------------------------ before the trials
 
     def _leave_out(self, entry: Entry, problem: str) -> None:
-        """What was measured on it before stays; the others are raced."""
+        """Goes on without a workload; rows that were stored for it stay."""
         self.results.leave_out(entry.name, problem)
         del self.entries[entry.name]
         if self.entries:
@@ -227,7 +227,7 @@ class Race:
             self.progress.notice(f"{entry.name}: target {entry.workload.metric} {target:.4g}")
 
     def _best_values(self, entry: Entry) -> list[float]:
-        """Of every trial that sets the target, best first; ±∞ of those that gave no value."""
+        """The best value of every trial that sets the target, best first; ±∞ where a trial gave no value."""
         lower = entry.workload.direction == LOWER
         found = []
         for row in self.results.rows(TARGET):
@@ -246,7 +246,7 @@ class Race:
         return self.rules.most_steps(self.entries[row.workload].workload.max_steps, row.kind)
 
     def _budget_seconds(self, workload: str, clock: StepClock) -> float:
-        """What the reference takes for the workload's budget."""
+        """The seconds that the reference takes for the workload's budget."""
         # In the order in which they were entered first, which a later command does not change.
         others = [self.reference.name, *(contestant.name for contestant in self.results.contestants())]
         unit = next(name for name in others if clock.knows(workload, name))

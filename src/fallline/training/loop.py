@@ -18,7 +18,7 @@ from fallline.workloads.workload import Workload
 
 
 class Task(Protocol):
-    """What a loop trains on."""
+    """The batches and losses that a loop trains on."""
 
     def batch(self, step: int) -> Any:
         """The batch of a step; steps are counted from 0."""

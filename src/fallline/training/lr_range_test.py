@@ -37,11 +37,11 @@ _diverging = Range("> 1", lambda x: x > 1)
 
 @dataclasses.dataclass(frozen=True)
 class LrRangeResult:
-    """What the sweep saw.  ``print(result)`` says what follows from it, or that nothing does."""
+    """The result of a sweep.  ``print(result)`` says what follows from it, or that nothing does."""
 
     lrs: list[float]
     losses: list[float]
-    """Of each batch, before the update at the rate beside it."""
+    """The loss of each batch, before the update at the rate beside it."""
     smoothed: list[float]
     """Their means over ``window`` steps to either side: a running mean lags, and names too large rates."""
     stopped: str

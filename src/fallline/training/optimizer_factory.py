@@ -1,4 +1,4 @@
-"""From the name of an optimizer and its settings to one that is ready to train a model.
+"""Makes an optimizer that is ready to train a model, from its name and its settings.
 
 An optimizer is registered or a user's own; a schedule and an average of weights may go with it.  Settings come in one
 flat table, as search spaces have them, and are sorted here.

@@ -74,7 +74,7 @@ def _is_optimizer_class(value: Any) -> TypeGuard[type[torch.optim.Optimizer]]:
 
 
 def parameters_of(made: type[torch.optim.Optimizer]) -> tuple[dict[str, inspect.Parameter], bool]:
-    """What its constructor takes by name beside the parameters, and whether it takes any other name too.
+    """The arguments that its constructor takes by name beside the parameters, and whether it takes any other name too.
 
     What it collects in ``**kwargs`` it hands to its base, as far as can be known.
     """

@@ -14,11 +14,11 @@ from fallline.workloads.workload import Workload
 class WorkloadTask:
     def __init__(self, workload: Workload, seed: int, device: torch.device):
         self.workload, self.seed = workload, seed
-        self._read = workload.reader(seed)
+        self._reader = workload.reader(seed)
         self._move = mover(device)
 
     def batch(self, step: int) -> Any:
-        batch = self._read.batch(step)
+        batch = self._reader.batch(step)
         return batch if self._move is None else self._move(batch)
 
     def loss(self, model: nn.Module, batch: Any, step: int) -> Tensor:
@@ -26,4 +26,4 @@ class WorkloadTask:
 
     def skip_to(self, step: int) -> None:
         """Reads what comes before a step, where batches are read in order."""
-        self._read.skip_to(step)
+        self._reader.skip_to(step)

@@ -1,4 +1,4 @@
-"""From what a user names, a built-in workload or a file of one's own, to the workload."""
+"""Loads the workload that a user names: a built-in one, or one from a file."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class UNet(nn.Module):
 
 @functools.cache
 def data() -> tuple[Tensor, Tensor]:
-    """What the scanner gives, and the truth: each (count, 1, SIZE, SIZE)."""
+    """The scanner's images, and the true ones: each (count, 1, SIZE, SIZE)."""
     random = generator(0, "mri")
     count = TRAINING + VALIDATION
     axis = torch.linspace(-1, 1, SIZE)

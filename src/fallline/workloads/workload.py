@@ -1,4 +1,4 @@
-"""What a race needs to know of a task: a model, batches, a loss, a validation metric, a target and a budget.
+"""A task to train on: a model, batches, a loss, a validation metric, a target and a budget.
 
 A run is made of four calls, and nothing else decides its curve::
 
@@ -39,7 +39,7 @@ MOST_STEPS = 10**12
 
 @dataclasses.dataclass(frozen=True)
 class About:
-    """What the table of workloads says of one, in a few words each."""
+    """A workload in the table of workloads, in a few words each."""
 
     task: str = "–"
     model: str = "–"

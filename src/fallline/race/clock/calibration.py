@@ -92,7 +92,7 @@ def _peak_bytes() -> int:
 
 
 def _warm(step: Callable[[], None], optimizer: ScheduledOptimizer, most: int) -> None:
-    """Until states exist and averages are in use, so that their memory and their switches are measured too."""
+    """Takes steps until states exist and averages are in use, so that their memory and switches are measured too."""
     for done in range(most):
         if done >= WARM_STEPS and getattr(optimizer.optimizer, "ready", True):
             return

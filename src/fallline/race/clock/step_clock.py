@@ -1,4 +1,4 @@
-"""From steps to seconds on the calibrated clock."""
+"""Turns steps into seconds on the calibrated clock."""
 
 from __future__ import annotations
 

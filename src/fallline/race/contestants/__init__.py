@@ -1,4 +1,4 @@
-"""Who races: contestants, their names, their search spaces and points, and whether they can race.
+"""Contestants: their names, their search spaces and points, and the checks before they race.
 
 Only :mod:`checks` and :mod:`toml_file` need torch: they make every contestant's optimizer once.
 """

@@ -1,4 +1,4 @@
-"""Who races: an optimizer, a schedule, perhaps an average of weights, and settings or a space to tune them in."""
+"""A contestant: an optimizer, a schedule, perhaps an average of weights, and settings or a space to tune them in."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Contestant:
         }
 
     def one_setting(self) -> dict[str, Any]:
-        """What it runs with where nothing is tuned, and where its steps are measured.
+        """The setting that it runs with where nothing is tuned, and with which its steps are measured.
 
         Its settings; with a list of points, the first of those whose flags and names are the most frequent ones: a
         point that switches to another algorithm does not stand for the others.

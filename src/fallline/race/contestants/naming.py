@@ -1,4 +1,4 @@
-"""From what a user names to a contestant: an optimizer, an AlgoPerf entry, ``FILE.py:Class``, ``label=name``.
+"""Finds a contestant by what the user names: an optimizer, an AlgoPerf entry, ``FILE.py:Class``, ``label=name``.
 
 torch is imported when a class of the user's own is named; listing contestants does without.
 """

@@ -1,4 +1,4 @@
-"""What a race needs of an engine: slots that take requests and give events."""
+"""The interface of an engine: slots that take requests and give events."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Worker:
 
 
 def _folders_of_modules() -> list[str]:
-    """Of this process; an empty name is the current folder."""
+    """The folders in which this process looks for modules; an empty name is the current folder."""
     return [folder or os.getcwd() for folder in sys.path]
 
 

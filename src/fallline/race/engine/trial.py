@@ -66,7 +66,7 @@ def run_trial(workload: Workload, task: Assignment) -> Events:
 
 
 def _go_on(training: Training, task: Assignment, saved: Mapping[str, Any]) -> Generator[Event, Reply, End | None]:
-    """From a checkpoint; returns the end of a trial that has nothing left to do."""
+    """Goes on from a checkpoint; returns the end of a trial that has nothing left to do."""
     training.restore(saved)
     if not training.workload.goes_on_exactly:
         yield Notice(_repeated(training))

@@ -31,7 +31,7 @@ class Entry:
         return path if path.suffix == ".py" else None
 
     def facts(self) -> dict[str, Any]:
-        """What makes results comparable: other facts are another workload."""
+        """The facts that make results comparable: with others it is another workload."""
         w = self.workload
         return {
             "metric": w.metric,

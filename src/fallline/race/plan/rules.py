@@ -16,7 +16,7 @@ SELF_TUNING_FACTOR = 3.0
 """A self-tuning contestant's budget over an externally tuned one's: 3 in AlgoPerf v0.5, 1.5 since v0.6."""
 
 MOST_TRIALS = 100_000
-"""Of a race: more than anybody runs, and few enough for their points to be drawn in seconds."""
+"""The most trials of a race: more than anybody runs, and few enough to draw their points in seconds."""
 
 RACE, TARGET = "race", "target"
 """Kinds of trials: those that are scored, and those of the reference that set a target where there is none."""
@@ -36,7 +36,7 @@ class Rules:
     early_stop: bool = True
     tau_max: float = TAU_MAX
     seconds: float | None = None
-    """Of an equal-time race: how long everybody trains on the clock; None: what the reference's budget takes."""
+    """In an equal-time race, how long everybody trains on the clock; None: as long as the reference's budget takes."""
 
     @property
     def tuned(self) -> bool:
@@ -52,14 +52,14 @@ class Rules:
         return self.trials if self.tuned else 1
 
     def most_steps(self, budget: int, kind: str = RACE) -> int:
-        """Of a trial on a workload with this budget.  Who has no tuning gets more; of equal times this is the
-        reference's, the others' follow from the clock."""
+        """The most steps of a trial on a workload with this budget: more without tuning; with equal times this is the
+        reference's number, and the others' follow from the clock."""
         if kind == TARGET:
             return target_horizon(budget)
         return math.ceil(budget * self.self_factor) if self.ruleset == SELF else budget
 
     def fixed(self) -> dict[str, Any]:
-        """What must not change when a race goes on; studies may become more."""
+        """The settings that must not change when a race goes on; studies may become more."""
         return {
             "ruleset": self.ruleset,
             "trials": self.trials_per_study,

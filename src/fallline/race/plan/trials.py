@@ -29,14 +29,14 @@ class Trial:
     contestant: str
     study: int
     number: int
-    """From 1, as in AlgoPerf."""
+    """Counted from 1, as in AlgoPerf."""
     seed: int
     point: Mapping[str, Any]
     kind: str = RACE
 
 
 def reference_of(contestants: Sequence[Contestant]) -> Contestant:
-    """Whose step time is the unit of a budget, and who sets targets: AdamW, or the first."""
+    """The contestant whose step time is the unit of a budget, and that sets targets: AdamW, or the first."""
     return next((contestant for contestant in contestants if contestant.name == "adamw"), contestants[0])
 
 

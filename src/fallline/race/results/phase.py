@@ -1,4 +1,4 @@
-"""What a race does before its trials, read from its results file while it runs, or after it was interrupted."""
+"""How far a race is before its trials, read from its results file while it runs, or after it was interrupted."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class Results:
     def begin(self, entries: Iterable[Entry], contestants: Iterable[Contestant], rules: Rules) -> None:
         """Writes what is raced, or checks that it is what the file already holds; more may be added."""
         entries, contestants = list(entries), list(contestants)
-        self._forget_failed_targets()
+        self._forget_failed_targets(entries)
         begun = self.begun_workloads()
         if begun:
             resume.check(self, entries, contestants, rules)
@@ -142,21 +142,23 @@ class Results:
                     (contestant.name, json.dumps(contestant.definition(), sort_keys=True)),
                 )
 
-    def _forget_failed_targets(self) -> None:
+    def _forget_failed_targets(self, entries: Iterable[Entry]) -> None:
         """Removes runs that should have set a target and did not, so that a mended workload begins anew."""
-        failed = [name for name, row in self.workloads().items() if row["problem"] and row["target"] is None]
-        raced = {row.workload for row in self.rows() if row.attempts}
-        with self.store.transaction() as database:
-            for name in failed:
-                if name not in raced:
-                    trials = "select id from trial where workload = ?"
-                    database.execute(f"delete from evaluation where trial in ({trials})", (name,))
-                    database.execute("delete from trial where workload = ?", (name,))
+        known, raced = self.workloads(), {row.workload for row in self.rows() if row.attempts}
+        for name in {entry.name for entry in entries} & set(known) - raced:
+            if not known[name]["problem"] or known[name]["target"] is not None:
+                continue
+            with self.store.transaction() as database:
+                trials = "select id from trial where workload = ?"
+                database.execute(f"delete from evaluation where trial in ({trials})", (name,))
+                for table in ("trial", "calibration"):
+                    database.execute(f"delete from {table} where workload = ?", (name,))
 
     def make_room(self, entries: Iterable[Entry]) -> None:
-        """What ``--anew`` asks for: an unfinished race goes on, of a finished one nothing stays.
+        """Removes a finished race, as ``--anew`` asks for; an unfinished one goes on.
 
-        Unless it has workloads that are not raced now: whoever names the file may not know that it is taken.
+        A finished one on workloads that are not raced now is refused: whoever names the file may not know that it is
+        taken.
         """
         known, wanted = self.workloads(), {entry.name for entry in entries}
         rows = [row for row in self.rows() if known[row.workload]["problem"] is None]

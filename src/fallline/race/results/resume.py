@@ -134,7 +134,8 @@ def entries_again(results: Results, named: Collection[str]) -> list[Entry]:
             continue
         if row["spec"] not in BUILT_IN and row["spec"] not in named:
             raise StoreError(
-                f"{results.path}: was raced on {name} of {row['spec']}; name that file too if it may be run again"
+                f"{results.path}: was raced on {name} of {row['spec']}, a file of code; "
+                "name it too if it may be run again"
             )
         found.append(Entry(row["spec"], load(row["spec"]).replace(**row["changes"]), row["changes"]))
     return found
@@ -146,8 +147,8 @@ def contestants_again(results: Results, named: Collection[str]) -> list[Contesta
     for contestant in found:
         if is_file(contestant.optimizer) and contestant.optimizer not in named:
             raise StoreError(
-                f"{results.path}: {contestant.name} raced with {contestant.optimizer}; name that file too with "
-                "--optimizer if it may be run again"
+                f"{results.path}: {contestant.name} raced with {contestant.optimizer}, a file of code; "
+                "name it too with --optimizer if it may be run again"
             )
     return found
 

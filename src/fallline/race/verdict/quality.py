@@ -1,4 +1,4 @@
-"""Who is best with the same time: the metric at the end of an equal budget, and one sentence."""
+"""Quality at equal time: the metric at the end of an equal budget, and one sentence on the best."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Quality:
 def qualities(
     results: Results, rows: Sequence[Row], workloads: Mapping[str, Mapping[str, Any]], contestants: Sequence[str]
 ) -> tuple[Quality, ...]:
-    """Of every workload."""
+    """The quality on every workload."""
     found = []
     for workload, about in workloads.items():
         direction = about["facts"]["direction"]

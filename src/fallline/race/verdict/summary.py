@@ -1,4 +1,4 @@
-"""What a results file says: times to target on every clock, quality at an equal budget, costs, and one verdict."""
+"""The summary of a results file: times to target on every clock, quality at an equal budget, costs, one verdict."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ its memory happens to lie.  Relative, one standard deviation; ``make race-checks
 MUCH_SLOWER = 0.2
 """A step that took this much longer when it was measured than in the trials was measured on a busy machine."""
 INTERVAL_WIDTH = 2 * NormalDist().inv_cdf(0.975)
-"""Of a calibrated step time's 95 % interval, in standard errors."""
+"""The width of a calibrated step time's 95 % interval, in standard errors."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Summary:
     workloads: Mapping[str, Mapping[str, Any]]
     contestants: tuple[str, ...]
     reference: str
-    """Whose times others' are compared with."""
+    """The contestant that the others are compared with."""
     boards: Mapping[str, Leaderboard]
     """By clock."""
     times: Mapping[str, StudyTimes]
@@ -57,7 +57,7 @@ class Summary:
     notes: tuple[str, ...]
     unfinished: int
     phase: str | None
-    """What is done before the trials, in a few words; None once they run, or have ended."""
+    """The work before the trials, in a few words; None once they run, or have ended."""
 
     @property
     def board(self) -> Leaderboard:
@@ -98,7 +98,7 @@ class Summary:
         return sentence
 
     def _top_two(self) -> dict[str, Any] | None:
-        """What is known of the first two, and how many studies each would separate them."""
+        """The comparison of the first two, and how many studies each would separate them."""
         if len(self.board.rows) < 2:
             return None
         first, second = (row.contestant for row in self.board.rows[:2])
@@ -253,7 +253,7 @@ def _allowed(
 
 
 def _uneven_tuning(rows: Sequence[Row]) -> list[str]:
-    """Who has fewer trials a study than others: a fixed setting, or a list shorter than the number of trials."""
+    """A line for each contestant with fewer trials a study than others: it has a fixed setting, or a short list."""
     most: dict[str, int] = defaultdict(int)
     for row in rows:
         most[row.contestant] = max(most[row.contestant], row.number)
@@ -330,7 +330,7 @@ def _slower(
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
-    """What went wrong, one line per kind and contestant."""
+    """Failures, one line per kind and contestant."""
     found: Counter[tuple[str, str, str]] = Counter()
     for row in rows:
         if row.status not in (None, CENSORED) and row.note:

@@ -31,7 +31,7 @@ class DataFile(NamedTuple):
     name: str
     shape: tuple[int, ...]
     sha256: str
-    """Of the unpacked content: packed, Debian's files differ from the authors'."""
+    """The checksum of the unpacked content: packed, Debian's files differ from the authors'."""
 
 
 FILES = {
