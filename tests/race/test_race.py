@@ -115,7 +115,7 @@ def test_without_a_target_and_tuning_it_is_the_median_of_the_references_runs(
         bests = [min(value or math.inf for _, value, _ in results.evaluations(row.id)) for row in rows]
     assert {row.max_steps for row in rows} == {80} and len(rows) == 3
     facts = summary.workloads["tiny"]
-    assert facts["target"] == sorted(bests)[1] and facts["target_from"] == "the best of adamw"
+    assert facts["target"] == sorted(bests)[1] and facts["target_from"] == "the median of 3 runs of adamw"
 
 
 def test_self_tuning_has_one_trial_a_study_and_three_times_the_budget(engine: LocalEngine, tmp_path: Path) -> None:
