@@ -77,11 +77,12 @@ leaderboard: setup ## AlgoPerf's entries on eight miniatures, 5 trials × 3 stud
 	$(BIN)/python docs/leaderboard_page.py
 
 targets: setup ## set every workload's target anew where its runs are not there; two hours from nothing
-	$(BIN)/python -m fallline.workloads.set_targets --store benchmarks/target_runs \
+	$(BIN)/python -m benchmarks.set_targets --store benchmarks/target_runs --records src/fallline/workloads/targets.json \
 	    clicks mri images_resnet images_vit speech_conformer speech_deepspeech graphs translation \
 	    clicks_embed_init mri_tanh images_resnet_large_bn_init speech_conformer_layernorm graphs_model_size \
 	    translation_glu_tanh chars fashion_mlp quadratic_deep
-	FALLLINE_REAL_DATA=0 $(BIN)/python -m fallline.workloads.set_targets --store benchmarks/target_runs \
+	FALLLINE_REAL_DATA=0 $(BIN)/python -m benchmarks.set_targets --store benchmarks/target_runs \
+	    --records src/fallline/workloads/targets.json \
 	    images_resnet images_vit fashion_mlp images_resnet_large_bn_init
 
 # DeepSpeed compiles its kernel at first use and looks for ninja on the path.

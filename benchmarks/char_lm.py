@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.gpt import GPT
+from fallline.training.loop import Loop
+from fallline.training.scheduled_optimizer import ScheduledOptimizer
 
 ALPHABET = "\n" + "".join(map(chr, range(32, 127)))
 OTHER = len(ALPHABET)  # stands for every other byte
@@ -64,19 +66,30 @@ def train(
     after_step: Callable[[int, Any], None] = lambda step, optimizer: None,
 ) -> float:
     """Trains and returns the loss on fixed validation text; ``after_step`` may look at the optimizer."""
-    train_text, _ = texts()
     torch.manual_seed(seed)
     model = GPT(VOCABULARY, training.width, training.layers, context=training.context)
     optimizer = optimizer_for(model)
-    generator = torch.Generator().manual_seed(seed)
-    for step in range(training.steps):
-        for group in optimizer.param_groups:
-            group["lr"] = rate(training, step)
-        optimizer.zero_grad()
-        model.loss(batch(train_text, training, generator)).backward()
-        optimizer.step()
-        after_step(step + 1, optimizer)
+    scheduled = ScheduledOptimizer.around(optimizer, lambda step, peak: rate(training, step))
+    loop = Loop(NextCharacter(training, seed), model, scheduled)
+    while loop.done < training.steps:
+        loop.step()
+        after_step(loop.done, optimizer)
     return validation_loss(model, training)
+
+
+class NextCharacter:
+    """Batches of the training text, drawn one after the other."""
+
+    def __init__(self, training: Training, seed: int):
+        self.training, (self.text, _) = training, texts()
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def batch(self, step: int) -> Tensor:
+        return batch(self.text, self.training, self.generator)
+
+    def loss(self, model: Any, tokens: Tensor, step: int) -> Tensor:
+        loss: Tensor = model.loss(tokens)
+        return loss
 
 
 def rate(training: Training, step: int) -> float:

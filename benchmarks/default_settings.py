@@ -3,7 +3,7 @@
 Each contestant is tried at the same number of quasirandom points of its documented space on the default race's
 workload, with the whole budget.  Trials with high losses after 15 % and 40 % of the way are given up, as when targets
 are set.  The trial that reaches the target soonest is the best; where none does, the one with the best value.  Its
-setting, rounded, belongs into ``fallline.race.spaces``.  Goes on where it was stopped.
+setting, rounded, belongs into ``fallline.race.contestants.spaces``.  Goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -15,34 +15,21 @@ from typing import Any
 
 import torch
 
-from fallline.race.building import build
+from benchmarks.reference_runs import Curve, Run, Store, best
 from fallline.race.contestants import named
+from fallline.race.contestants.halton import value
 from fallline.race.defaults import NAMES, WORKLOAD
-from fallline.race.halton import value
+from fallline.training.optimizer_factory import build
+from fallline.training.scheduled_optimizer import ScheduledOptimizer
 from fallline.workloads import Workload, load
-from fallline.workloads.reference_runs import Curve, Run, Store, Training, best
 
 RUNGS = ((0.15, 4), (0.4, 2))
 """After this share of the budget, so many trials go on."""
 
 
-class ContestantTraining(Training):
-    """With a contestant's own optimizer and schedule."""
-
-    def begin(self) -> None:
-        self.built = build(named(self.run.method), self.run.setting, self.model, self.run.horizon)
-        self.built.set_rates(0)
-
-    def update(self) -> None:
-        self.built.optimizer.step()
-        self.built.optimizer.zero_grad()
-        self.built.set_rates(self.step + 1)
-
-    def validate(self) -> float:
-        self.built.to_evaluate()
-        value = super().validate()
-        self.built.to_train()
-        return value
+def contestant_optimizer(run: Run, model: torch.nn.Module) -> ScheduledOptimizer:
+    """A contestant's own optimizer and schedule."""
+    return build(named(run.method), run.setting, model, run.horizon)
 
 
 def rounded(setting: dict[str, Any]) -> dict[str, Any]:
@@ -93,7 +80,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     workload = load(WORKLOAD)
-    store = Store(options.store, ContestantTraining)
+    store = Store(options.store, contestant_optimizer)
     for name in options.names:
         setting, (steps, quality) = search(workload, store, name, options.trials)
         print(f"{name}: {setting}, target after {steps:g} steps, {workload.metric} {abs(quality):g}", flush=True)

@@ -23,11 +23,13 @@ import fallline
 from benchmarks.int8_training import Equivalence, equivalence
 from benchmarks.settings import RESULTS
 from benchmarks.stored_runs import all_runs
+from fallline.training.loop import Loop
+from fallline.training.scheduled_optimizer import ScheduledOptimizer
 
 FORMATS = ("float32", "int8")
 MARGIN = 0.01
 LEARNED = 0.7
-"""Of the loss at the start, at most, in float32: two formats that learn nothing agree too."""
+"""The largest share of the first loss that may be left in float32: two formats that learn nothing agree too."""
 
 RULES: dict[str, dict[str, Any]] = {
     "adadelta": dict(lr=20.0),
@@ -88,21 +90,37 @@ def train(problem: Problem, name: str, state_dtype: str, seed: int) -> dict[str,
     wanted = _labels(teacher, check, problem.noise, random)
     optimizer = fallline.create(name, list(student.parameters()), **RULES[name], state_dtype=state_dtype)
     start = _loss(student, check, wanted)
-    for step in range(problem.steps):
-        x = torch.randn(problem.batch, problem.inputs, generator=random)
-        optimizer.zero_grad()
-        (student(x) - _labels(teacher, x, problem.noise, random)).square().mean().backward()
-        optimizer.step()
-        if isinstance(optimizer, fallline.SophiaG) and step % 10 == 9:
-            optimizer.zero_grad()
-            seen = student(x)
+    task = Imitation(problem, teacher, random)
+    scheduled = ScheduledOptimizer.around(optimizer)
+    loop = Loop(task, student, scheduled)
+    while loop.done < problem.steps:
+        loop.step()
+        if isinstance(optimizer, fallline.SophiaG) and loop.done % 10 == 0:
+            seen = student(task.inputs)
             sampled = seen.detach() + torch.randn(seen.shape, generator=random)
             (seen - sampled).square().mean().backward()
             optimizer.update_hessian()
-    if hasattr(optimizer, "eval"):
-        optimizer.eval()
+            optimizer.zero_grad()
+    scheduled.to_evaluate()
     coded = sum(key.endswith(":int8") for entry in optimizer.state.values() for key in entry)
     return {"start": start, "loss": _loss(student, check, wanted), "coded": float(coded)}
+
+
+class Imitation:
+    """The student learns the teacher's noisy answers to new inputs."""
+
+    def __init__(self, problem: Problem, teacher: nn.Module, random: torch.Generator):
+        self.problem, self.teacher, self.random = problem, teacher, random
+        self.inputs = torch.empty(0)
+
+    def batch(self, step: int) -> tuple[Tensor, Tensor]:
+        self.inputs = torch.randn(self.problem.batch, self.problem.inputs, generator=self.random)
+        return self.inputs, _labels(self.teacher, self.inputs, self.problem.noise, self.random)
+
+    def loss(self, student: nn.Module, batch: tuple[Tensor, Tensor], step: int) -> Tensor:
+        inputs, wanted = batch
+        loss: Tensor = (student(inputs) - wanted).square().mean()
+        return loss
 
 
 def _network(problem: Problem, random: torch.Generator) -> nn.Sequential:
@@ -152,7 +170,7 @@ class Outcome:
 
 
 def outcome(rule: str, wide: Sequence[Mapping[str, float]], narrow: Sequence[Mapping[str, float]]) -> Outcome:
-    """From the runs of one rule, seed by seed."""
+    """The outcome of one rule, from its runs seed by seed."""
     differences = [(b["loss"] - a["loss"]) / a["loss"] for a, b in zip(wide, narrow, strict=True)]
     return Outcome(
         rule,

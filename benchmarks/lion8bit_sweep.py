@@ -20,10 +20,10 @@ from benchmarks.store import save
 from fallline.measure import machine
 from fallline.race.contestants import Contestant
 from fallline.race.engine import LocalEngine
+from fallline.race.engine.messages import DIVERGED
 from fallline.race.plan import SELF, STEPS_CLOCK, Entry, Rules
 from fallline.race.results import Results, Row
 from fallline.race.run import Race
-from fallline.race.training import DIVERGED
 from fallline.workloads import load
 
 STEPS, SEEDS, EVERY = 3000, 3, 50

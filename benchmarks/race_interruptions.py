@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks import race_task
 from fallline.race.results import Results
-from fallline.race.summary import STEPS, summarize
+from fallline.race.verdict.summary import STEPS, summarize
 
 TASK = str(Path(race_task.__file__).resolve())
 RACE = ("-o", "adamw,schedule_free_adamw,lion", "--trials", "2", "--studies", "8")
@@ -30,7 +30,7 @@ def start(task: str, results: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def finish(task: str, results: Path, *arguments: str) -> str:
-    """What a race prints that runs to its end."""
+    """Runs a race to its end; returns the text that it prints."""
     process = start(task, results, *arguments)
     out, error = process.communicate()
     if process.returncode:
@@ -55,7 +55,7 @@ def interrupt(task: str, results: Path, *arguments: str, after: Sequence[float])
 
 
 def stored(results: Path, *, early_stop: bool) -> dict[str, Any]:
-    """What must not depend on interruptions: everything but seconds and attempts.
+    """Everything that must not depend on interruptions: all but seconds and attempts.
 
     Which trials are ended early, and where, does depend on what ran beside them.  What does not: which trials there
     are, every study's time to target as it counts, and what an evaluation of a trial at a step gave.

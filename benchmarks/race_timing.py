@@ -1,4 +1,4 @@
-"""What a race's machinery costs, and whether trials side by side move the clock.  For a quiet machine."""
+"""The cost of a race's machinery, and whether trials side by side move the clock.  For a quiet machine."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from fallline.measure.stats import paired_ratio
 from fallline.race.contestants import named
 from fallline.race.engine import ONE_THREAD, LocalEngine
 from fallline.race.plan import SELF, STEPS_CLOCK, Entry, Rules
-from fallline.race.preparing import measure_steps, workload_request
 from fallline.race.results import Results
 from fallline.race.run import Progress, Race
+from fallline.race.step_costs import measure_steps, workload_request
 from fallline.workloads import load
 
 WORKLOAD = "chars"
@@ -139,13 +139,12 @@ def _neighbour() -> Iterator[None]:
     """Another race's trial on the second processor."""
     code = (
         "from benchmarks.race_timing import WORKLOAD\n"
-        "import torch\nfrom fallline.race.worker import pin\nfrom fallline.workloads import load\n"
-        "pin(1)\nworkload = load(WORKLOAD)\nmodel = workload.new_model(0)\n"
-        "optimizer = torch.optim.AdamW(model.parameters())\n"
-        "for step in range(10**9):\n"
-        "    optimizer.zero_grad()\n"
-        "    workload.training_loss(model, step % workload.max_steps, 0).backward()\n"
-        "    optimizer.step()\n"
+        "import torch\nfrom fallline.race.engine.worker import pin\n"
+        "from fallline.training.scheduled_optimizer import ScheduledOptimizer\n"
+        "from fallline.training.training import Training\nfrom fallline.workloads import load\n"
+        "pin(1)\n"
+        "prepare = lambda model: ScheduledOptimizer(torch.optim.AdamW(model.parameters()))\n"
+        "Training(load(WORKLOAD), 0, prepare).advance(10**9)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
     time.sleep(4.0)

@@ -21,10 +21,10 @@ from fallline.measure.stats import ALPHA
 from fallline.race.contestants import named
 from fallline.race.engine import LocalEngine
 from fallline.race.plan import STEPS_CLOCK, Entry, Rules
-from fallline.race.preparing import measure_steps, workload_request
 from fallline.race.results import Calibrated, Results
 from fallline.race.run import Race
-from fallline.race.summary import STEPS, pace_errors, summarize
+from fallline.race.step_costs import measure_steps, workload_request
+from fallline.race.verdict.summary import STEPS, pace_errors, summarize
 from fallline.score.leaderboard import leaderboard, without_infinity
 from fallline.score.separation import compare_all
 from fallline.score.times import StudyTimes

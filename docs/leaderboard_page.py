@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from page_writing import write_or_check
 
-from fallline.race.clock import StepClock
+from fallline.race.clock.step_clock import StepClock
+from fallline.race.contestants.presets import PRESETS
 from fallline.race.plan import Rules
-from fallline.race.presets import PRESETS
 from fallline.race.results import Calibrated
-from fallline.race.stopping import late_studies, without_late
-from fallline.race.summary import pace_errors
+from fallline.race.verdict.early_stop import late_studies, without_late
+from fallline.race.verdict.summary import pace_errors
 from fallline.score.algoperf import PUBLISHED
 from fallline.score.leaderboard import Leaderboard, leaderboard
 from fallline.score.times import StudyTimes

@@ -54,7 +54,7 @@ compared with the baseline, misses the target.
 TARGETS = """\
 ## How targets are set
 
-By AlgoPerf's procedure in miniature, `python -m fallline.workloads.set_targets NAME`: four reference methods (AdamW,
+By AlgoPerf's procedure in miniature, `python -m benchmarks.set_targets NAME`: four reference methods (AdamW,
 NAdamW, SGD with Nesterov's and with heavy-ball momentum), each tried at 10 quasirandom points of its search space in
 two thirds of the budget; the best setting of all is repeated with 5 new seeds; the target is the median of the repeats'
 best validation values. AlgoPerf has 200 points and 20 repeats, and ends every trial. Here, of a method's ten trials the
@@ -83,14 +83,30 @@ One Python file with one function. This is the smallest, `examples/sine.py`:
 {example}```
 
 `fallline race examples/sine.py` races on it; `FILE.py:name` takes another function. Without `target=` the baseline's
-result is the target. What the four functions must keep to:
+result is the target. The four functions:
 
 - `model(seed)` makes a new model. torch's generator is seeded before.
 - `batch(step, seed)` is a function of the two: no iterator that remembers where it was. `minibatch` gives the rows of
   a data set, in a new order each epoch. So a run can go on at any step, and goes on exactly.
-- `loss(model, batch)` is what is differentiated. torch's generator is seeded by (seed, step) before, so that dropout
-  repeats.
+- `loss(model, batch)` returns the loss to differentiate. torch's generator is seeded by (seed, step) before, so that
+  dropout repeats.
 - `evaluate(model)` returns one number, of data that training does not see; the model is in eval mode.
+
+### A DataLoader, or a training loop of your own
+
+In place of `batch`, a workload may give one of these:
+
+- `batches=`: a `DataLoader`, a list or another iterable that can be begun again, or a function `seed → iterable`
+  (`examples/dataloader.py`). It is begun again where it ends.
+- `train=`: a function `train(model, optimizer, steps, seed)` that takes the steps of the range `steps` itself, calling
+  `optimizer.step()` once for each (`examples/own_loop.py`). It is called once between two evaluations; the rate is set
+  before every step. `loss` is then left out.
+
+With either, a trial repeats as exactly as the iterable or the function does. torch's generators are seeded by (seed,
+step) before every batch, and by (seed, first step) before every call of `train`, so that a shuffling `DataLoader`
+has an order of its own for every seed; numpy's and Python's generators are not seeded. A trial that was interrupted
+goes on from its checkpoint, but an iterable can only be read from its start: it is read again up to there, off the
+clock, and a notice says so. With `train`, data that the function reads by itself begins anew.
 
 Sentences of your own can be translated without more than this, one pair per line with a tab between:
 
@@ -110,7 +126,7 @@ workloads use generated data even where it is there, for races that are to be co
 
 ## A published oracle
 
-`quadratic_deep` is DeepOBS's noisy quadratic. `python -m fallline.workloads.deepobs` trains it with our SGD, momentum
+`quadratic_deep` is DeepOBS's noisy quadratic. `python -m benchmarks.deepobs` trains it with our SGD, momentum
 and Adam at the published tuned settings, ten seeds each, and tests the final losses against the published ones.
 """
 

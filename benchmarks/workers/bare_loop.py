@@ -2,7 +2,8 @@
 
 python -m benchmarks.workers.bare_loop WORKLOAD ROUNDS
 
-Both train the same contestant on the same batches; the loop seeds nothing and checks nothing.  In processes of their
+Both train the same contestant on the same batches; the loop seeds nothing and checks nothing.  It stays written by hand
+because it measures the trainer: it must not use it.  In processes of their
 own, or a whole run after the other, they differ by several times what is asked: by the memory that each got, and by
 what else the machine does.  So they take turns, and in every round both have a model in new memory.
 """
@@ -17,10 +18,10 @@ from collections.abc import Callable, Iterator
 import torch
 
 import fallline
-from fallline.race.building import build
 from fallline.race.contestants import named
-from fallline.race.training import advance
-from fallline.race.worker import pin
+from fallline.race.engine.worker import pin
+from fallline.training.optimizer_factory import build
+from fallline.training.training import Training
 from fallline.workloads import load
 
 TURNS = 30
@@ -42,6 +43,8 @@ def by_hand() -> Iterator[None]:
     peak, warmup = point["lr"], int(point["warmup_factor"] * total)
     betas = (1 - point["one_minus_beta1"], 1 - point["one_minus_beta2"])
     optimizer = fallline.create("adamw", model, lr=peak, betas=betas, weight_decay=point["weight_decay"])
+    batch, loss = workload.batch, workload.loss
+    assert batch is not None and loss is not None
     yield
     for start in turns:
         for step in range(start, start + STEPS):
@@ -50,17 +53,16 @@ def by_hand() -> Iterator[None]:
             for group in optimizer.param_groups:
                 group["lr"] = rate
             optimizer.zero_grad()
-            workload.loss(model, workload.batch(step, 0)).backward()
+            loss(model, batch(step, 0)).backward()
             optimizer.step()
         yield
 
 
 def in_a_trial() -> Iterator[None]:
-    model = workload.new_model(0)
-    built = build(contestant, point, model, total)
+    training = Training(workload, 0, lambda model: build(contestant, point, model, total))
     yield
     for start in turns:
-        advance(workload, model, built, 0, start, start + STEPS)
+        training.advance(start + STEPS)
         yield
 
 

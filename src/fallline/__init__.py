@@ -27,7 +27,7 @@ _PUBLIC = {
     "WarmupStableDecay": "fallline.schedules",
     "FullMatrixAdagrad": "fallline.teaching",
     "LineSearchGD": "fallline.teaching",
-    "lr_range_test": "fallline.optim.lr_range_test",
+    "lr_range_test": "fallline.training.lr_range_test",
     "Workload": "fallline.workloads",
 }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fallline.workloads import fashion_mnist
+from fallline.workloads.data import fashion_mnist
 from tests.cli import Command
 from tests.workloads.test_data import small_set  # noqa: F401
 

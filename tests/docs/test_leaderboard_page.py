@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from fallline.race.contestants import from_toml
-from fallline.race.presets import PRESETS
+from fallline.race.contestants.presets import PRESETS
+from fallline.race.contestants.toml_file import from_toml
 from tests.docs.pages import DOCS, writer_of
 
 

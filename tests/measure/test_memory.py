@@ -6,7 +6,7 @@ import weakref
 import torch
 
 import fallline
-from fallline.measure.memory import give_back
+from fallline.measure.memory import trim_malloc
 from fallline.memory.live import LiveBytes
 from fallline.optim import fingerprint
 
@@ -47,10 +47,10 @@ def test_what_was_freed_goes_back_to_the_system(monkeypatch):
     node.itself, cycle = node, weakref.ref(node)
     del node
     monkeypatch.setattr(ctypes, "CDLL", CLibrary)
-    give_back()
+    trim_malloc()
     assert asked == [(0, True)]
 
 
 def test_another_c_library_than_glibc_is_no_trouble(monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
-    give_back()
+    trim_malloc()

@@ -180,3 +180,62 @@ def test_reading_where_nothing_can_be_written(small_disk: Path) -> None:
     assert cells(path) == ["there"]
     with pytest.raises(StoreError, match="cannot be written"):
         Store(path, SCHEMA)
+
+
+def test_rows_of_a_running_writer_are_seen_from_a_folder_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "results.sqlite"
+    with Store(path, SCHEMA) as writer:
+        for number in range(5):
+            add(writer, str(number))  # in the log beside the file, not yet in the file itself
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        assert cells(path) == ["0", "1", "2", "3", "4"]
+
+
+def test_a_file_whose_log_cannot_be_read_is_refused_rather_than_shown_without_its_last_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, real = tmp_path / "results.sqlite", sqlite3.connect
+
+    class Unreadable:
+        """As SQLite answers where the files beside a database can be neither read nor made."""
+
+        def execute(self, *_: object) -> None:
+            raise sqlite3.OperationalError("unable to open database file")
+
+        def close(self) -> None: ...
+
+    def connect(address: object, **options: object) -> object:
+        return Unreadable() if "mode=ro" in str(address) else real(address, **options)  # type: ignore[call-overload]
+
+    with Store(path, SCHEMA) as writer:
+        add(writer, "in the log")
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        monkeypatch.setattr(sqlite3, "connect", connect)
+        with pytest.raises(StoreError, match=r"last rows are in results\.sqlite-wal, which cannot be read"):
+            cells(path)
+    assert not Path(f"{path}-wal").exists()
+    assert cells(path) == ["in the log"], "without a log the file alone has everything"
+
+
+@pytest.mark.parametrize("damage", ["cut", "zeros", "header"])
+def test_a_damaged_file_is_told_in_one_line(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "results.sqlite"
+    with Store(path, SCHEMA) as store:
+        for number in range(300):
+            add(store, f"{number} {'x' * 100}")
+    content = path.read_bytes()
+    half = len(content) // 2
+    path.write_bytes(
+        {
+            "cut": content[: 4096 + 100],
+            "zeros": content[:4096] + bytes(half) + content[4096 + half :],
+            "header": b"damaged" + content[7:],
+        }[damage]
+    )
+    with pytest.raises(StoreError) as caught, Store(path, SCHEMA, writable=False) as store:
+        store.rows("select * from sample where cell > ''")
+    said = str(caught.value)
+    assert said.startswith(f"{path}: ") and "\n" not in said
+    assert "damaged" in said and said.endswith("name another file")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fallline.race.engine.messages import GO_ON, WAITING, Event
+from fallline.race.engine.trial import Events
+
 WORKLOAD = """
 import torch
 from torch import nn
@@ -60,3 +63,11 @@ def write_workload(
         text = text.replace(field, str(value))
     path.write_text(text)
     return path
+
+
+def every(run: Events, most: int | None = None) -> list[Event]:
+    """The events of a trial that is told to go on; only the first ones, as if its process were killed after them."""
+    found = [next(run)]
+    while isinstance(found[-1], WAITING) and len(found) != most:
+        found.append(run.send(GO_ON))
+    return found

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fallline.measure.clock import nothing_to_wait_for
-from fallline.race import calibration
-from fallline.race.calibration import calibrate, glance
-from fallline.race.contestants import named
+from fallline.race.clock import calibration
+from fallline.race.clock.calibration import calibrate, quick_step_time
+from fallline.race.contestants import Contestant, named
 from fallline.workloads import Workload, load
 from tests.race import write_workload
 
 
-def arm(name: str) -> dict[str, Any]:
+def arm(name: str) -> tuple[Contestant, dict[str, Any]]:
     contestant = named(name)
     (point,) = contestant.trial_points(trials=1, study=0, seed=1, tuned=False)
-    return {"contestant": dataclasses.asdict(contestant), "point": point}
+    return contestant, point
 
 
 @pytest.fixture
@@ -49,13 +48,13 @@ def busy(workload: Workload, monkeypatch: pytest.MonkeyPatch) -> Workload:
 
 
 def test_a_calibrated_step_lasts_until_the_device_has_done_its_work(busy: Workload) -> None:
-    found = calibrate(busy, [arm("adamw"), arm("schedule_free_adamw")], seconds=1.0)["found"]
-    assert [values["step_seconds"] for values in found.values()] == pytest.approx([2.5, 2.5])
-    assert found["schedule_free_adamw"]["switch_seconds"] == 0.5, "it asks for no work here"
+    found = calibrate(busy, [arm("adamw"), arm("schedule_free_adamw")], seconds=1.0).found
+    assert [values.step_seconds for values in found.values()] == pytest.approx([2.5, 2.5])
+    assert found["schedule_free_adamw"].switch_seconds == 0.5, "it asks for no work here"
 
 
-def test_a_glance_waits_for_the_device_too(busy: Workload) -> None:
-    assert glance(busy, arm("adamw"))["step_seconds"] == 2.5
+def test_a_quick_look_waits_for_the_device_too(busy: Workload) -> None:
+    assert quick_step_time(busy, *arm("adamw"))[0] == 2.5
 
 
 def test_on_a_cpu_nothing_is_waited_for(workload: Workload, monkeypatch: pytest.MonkeyPatch) -> None:

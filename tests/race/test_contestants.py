@@ -11,11 +11,14 @@ import torch
 import fallline
 from fallline.cli.race_listing import listing
 from fallline.cli.race_request import read_contestants
-from fallline.race import preparing
-from fallline.race.building import build
-from fallline.race.contestants import BadContestant, Contestant, check, from_toml, named
-from fallline.race.presets import PRESETS
-from fallline.race.spaces import NOT_RACED, TUNING
+from fallline.race import step_costs
+from fallline.race.contestants import BadContestant, Contestant, named
+from fallline.race.contestants.checks import check
+from fallline.race.contestants.presets import PRESETS
+from fallline.race.contestants.spaces import NOT_RACED, TUNING
+from fallline.race.contestants.toml_file import from_toml
+from fallline.race.engine.messages import QuickStepTime, WorkloadRequest
+from fallline.training.optimizer_factory import build
 
 MISSING = {name for name, preset in PRESETS.items() if preset.missing}
 
@@ -133,14 +136,14 @@ def test_steps_are_measured_with_the_one_setting() -> None:
         """An engine that keeps what it is asked for."""
 
         def submit(self, slot: int, request: Any) -> None:
-            self.arm = request["arm"]
+            self.arm = request.arm
 
-        def wait(self) -> tuple[int, dict[str, Any]]:
-            return 0, {"event": "result"}
+        def wait(self) -> tuple[int, QuickStepTime]:
+            return 0, QuickStepTime(1.0, None)
 
     engine: Any = Recording()
-    preparing.glance(engine, {}, named("algoperf_amos"))
-    assert engine.arm["point"]["style"] == "adam"
+    step_costs.quick_step_time(engine, WorkloadRequest("chars"), named("algoperf_amos"))
+    assert engine.arm.point["style"] == "adam"
 
 
 LEADERBOARD = Path(__file__).parents[2] / "benchmarks" / "leaderboard.toml"
@@ -362,3 +365,20 @@ def test_bad_files_are_refused_in_one_line(tmp_path: Path, text: str, said: str)
 def test_what_no_trial_could_run_with_is_refused_before_the_race(table: dict[str, Any], said: str) -> None:
     with pytest.raises(BadContestant, match=f"mine: {said}"):
         check(Contestant("mine", "adamw", **table))
+
+
+@pytest.mark.parametrize(
+    ("written", "scaling"),
+    [
+        ("{ min = 1e-4, max = 1e-2 }", "log"),
+        ("{ min = 0.02, max = 0.2 }", "log"),  # a factor of ten
+        ("{ min = 0.8, max = 0.95 }", "linear"),
+        ("{ min = 0.0, max = 1.0 }", "linear"),
+        ('{ min = 1e-4, max = 1e-2, scaling = "linear" }', "linear"),
+    ],
+)
+def test_the_scaling_of_a_range_need_not_be_given(tmp_path: Path, written: str, scaling: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(f'[mine]\noptimizer = "adamw"\nspace.lr = {written}\n')
+    (contestant,) = from_toml(path)
+    assert contestant.definition()["space"]["lr"]["scaling"] == scaling, "the results file says which"

@@ -8,13 +8,14 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from fallline.measure.affinity import claimed
-from fallline.race.engine import Event, LocalEngine
-from fallline.race.worker import pin
+from fallline.race.engine import LocalEngine
+from fallline.race.engine.messages import Check, Event, Untrained, WorkloadRequest
+from fallline.race.engine.worker import pin
 from tests.race import write_workload
 
 SHADOWS = "raise RuntimeError('taken for a module of Python')\n"
@@ -34,9 +35,14 @@ def local(jobs: int) -> Iterator[LocalEngine]:
 
 
 def checked(engine: LocalEngine, workload: Path | str, slot: int = 0) -> Event:
-    request: dict[str, Any] = {"do": "check", "workload": {"spec": str(workload), "changes": {}}, "seed": 0}
-    engine.submit(slot, request)
+    engine.submit(slot, Check(WorkloadRequest(str(workload)), seed=0))
     return engine.wait()[1]
+
+
+def value(engine: LocalEngine, workload: Path) -> float | None:
+    event = checked(engine, workload)
+    assert isinstance(event, Untrained), event
+    return event.value
 
 
 @pytest.fixture
@@ -53,13 +59,13 @@ def shadowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_worker_takes_no_file_of_the_current_folder_for_a_module_of_python(shadowed: Path, tmp_path: Path) -> None:
     workload = write_workload(tmp_path, in_evaluate="    import json\n    return float(json.dumps(7))\n")
     with local(1) as engine:
-        assert checked(engine, workload).get("value") == 7.0
+        assert value(engine, workload) == 7.0
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="a child of Python 3.10 cannot be told")
 def test_a_process_that_a_workload_spawns_takes_none_either(shadowed: Path, tmp_path: Path) -> None:
     with local(1) as engine:
-        assert checked(engine, write_workload(tmp_path, in_evaluate=SPAWNS)).get("value") == 2.0
+        assert value(engine, write_workload(tmp_path, in_evaluate=SPAWNS)) == 2.0
 
 
 def test_a_worker_finds_the_modules_that_the_race_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +78,7 @@ def test_a_worker_finds_the_modules_that_the_race_finds(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", *sys.path])
     with local(1) as engine:
-        assert checked(engine, workload).get("value") == 3.0
+        assert value(engine, workload) == 3.0
 
 
 def test_a_second_race_takes_a_processor_that_the_first_does_not_use(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from fallline.race.halton import BadSpace, bases, check, sequence, study_points, value
+from fallline.race.contestants.halton import BadSpace, bases, check, sequence, study_points, value, van_der_corput
 
 LR = {"min": 1e-4, "max": 1e-2, "scaling": "log"}
 REFERENCE = [[0.273974437, 0.286124277], [0.991166706, 0.830019333], [0.230230795, 0.360796326]]
@@ -63,7 +63,7 @@ def test_points_fill_the_space_evenly() -> None:
         ({"min": 2.0, "max": 1.0, "scaling": "log"}, "min 2 is above max 1"),
         ({"min": 0.0, "max": 1.0, "scaling": "log"}, "min must be > 0"),
         ({"min": 0.1, "max": 1.0, "scaling": "cubic"}, "scaling must be"),
-        ({"min": 0.1}, "max, scaling missing"),
+        ({"min": 0.1}, "max missing; give min and max"),
         ({"feasible_points": []}, "at least one value"),
         (0.1, "must be a table"),
         ({"min": "a", "max": 1.0, "scaling": "log"}, "must be numbers"),
@@ -72,3 +72,21 @@ def test_points_fill_the_space_evenly() -> None:
 def test_bad_spaces_are_refused_by_name(dimension: object, said: str) -> None:
     with pytest.raises(BadSpace, match=said):
         check({"lr": dimension}, "mine")  # type: ignore[dict-item]
+
+
+def test_numbers_are_those_of_the_definition_digit_by_digit() -> None:
+    random = np.random.RandomState(991)
+    digits = list(range(1, 991))
+    random.shuffle(digits)
+    digits, shift = [0, *digits], random.random_sample()
+
+    def element(index: int) -> float:
+        value, denominator = 0.0, 991
+        while index:
+            value += digits[index % 991] / denominator
+            denominator *= 991
+            index //= 991
+        return math.fmod(value + shift, 1.0)
+
+    found = van_der_corput(991, 980_000, 3000)  # from two digits to three
+    assert found.tolist() == [element(980_001 + place) for place in range(3000)]

@@ -11,15 +11,17 @@ import torch
 
 import fallline
 from fallline.cli.race_request import read_contestants
-from fallline.race import continuing
-from fallline.race.building import build
-from fallline.race.contestants import BadContestant, Contestant, check, from_toml, named
+from fallline.race.contestants import BadContestant, Contestant, named
+from fallline.race.contestants.checks import check
+from fallline.race.contestants.toml_file import from_toml
+from fallline.race.engine.messages import GO_ON, Assignment, End, Evaluation
+from fallline.race.engine.trial import run_trial
 from fallline.race.plan import Entry, Rules, trials
-from fallline.race.results import Results
-from fallline.race.training import GO_ON, Assignment, train
+from fallline.race.results import Results, resume
+from fallline.training.optimizer_factory import build
 from fallline.workloads import Workload, load
 from tests.cli import command
-from tests.race import write_workload
+from tests.race import every, write_workload
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -120,12 +122,12 @@ def task(contestant: Contestant, checkpoint: Path | None = None, recorded: int =
     return Assignment(1, contestant, contestant.one_setting(), 5, 60, True, path, recorded, save_every=0.0)
 
 
-def curve(workload: Workload, task: Assignment, stop_after: int | None = None) -> dict[int, float]:
+def curve(workload: Workload, task: Assignment, stop_after: int | None = None) -> dict[int, float | None]:
     """Values by step; with ``stop_after`` as if the process were killed after so many."""
-    run, found = train(workload, task), {}
+    run, found = run_trial(workload, task), {}
     event = next(run)
-    while event["event"] != "end":
-        found[event["step"]] = event["value"]
+    while isinstance(event, Evaluation):
+        found[event.step] = event.value
         if len(found) == stop_after:
             break
         event = run.send(GO_ON)
@@ -327,7 +329,7 @@ def test_a_file_that_raises_shows_the_users_traceback_alone(tmp_path: Path) -> N
         named(f"{path}:Mine")
     first, *rest = str(error.value).splitlines()
     assert first == f"{path} raised KeyError: 'missing'"
-    assert 'return {}["missing"]' in "\n".join(rest) and "makers.py" not in str(error.value)
+    assert 'return {}["missing"]' in "\n".join(rest) and "optimizer_files.py" not in str(error.value)
 
 
 def test_a_file_may_import_what_lies_beside_it(tmp_path: Path) -> None:
@@ -391,10 +393,10 @@ def test_what_a_class_keeps_in_attributes_is_in_its_checkpoint(
 ) -> None:
     contestant = named(f"{counts}:Counts")
 
-    def values(checkpoint: str | None, recorded: int, most: int) -> dict[int, float]:
-        run = train(workload, Assignment(1, contestant, {}, 5, 60, True, checkpoint, recorded, 0.0))
+    def values(checkpoint: str | None, recorded: int, most: int) -> dict[int, float | None]:
+        run = run_trial(workload, Assignment(1, contestant, {}, 5, 60, True, checkpoint, recorded, 0.0))
         found = [next(run), *(run.send(GO_ON) for _ in range(most - 1))]
-        return {event["step"]: event["value"] for event in found}
+        return {event.step: event.value for event in found if isinstance(event, Evaluation)}
 
     file = str(tmp_path / "1.pt")
     whole, first, rest = values(None, 0, 6), values(file, 0, 3), values(file, 30, 3)
@@ -406,9 +408,9 @@ def test_a_state_that_cannot_be_saved_is_told_and_the_trial_goes_on(
     workload: Workload, counts: Path, tmp_path: Path
 ) -> None:
     contestant = named(f"{counts}:Locked")
-    events = list(train(workload, Assignment(1, contestant, {}, 5, 60, True, str(tmp_path / "1.pt"), 0, 0.0)))
-    assert [event["event"] for event in events] == ["evaluation"] * 6 + ["end"]
-    assert all("lock" in event["unsaved"] for event in events[:-1])
+    events = every(run_trial(workload, Assignment(1, contestant, {}, 5, 60, True, str(tmp_path / "1.pt"), 0, 0.0)))
+    assert [type(event) for event in events] == [Evaluation] * 6 + [End]
+    assert all("lock" in str(event.unsaved) for event in events if isinstance(event, Evaluation))
     assert list(tmp_path.glob("1.pt*")) == []
 
 
@@ -419,9 +421,9 @@ def test_an_optimizer_file_that_was_edited_since_is_told(counts: Path, tmp_path:
         results.begin([entry], contestants, Rules())
         results.add_trials(trials([entry], contestants, Rules()))
         results.start(results.rows()[0].id, 120)
-        files = continuing.optimizer_files(contestants)
-        assert continuing.changed_files(results, files) == []
+        files = resume.optimizer_files(contestants)
+        assert resume.changed_files(results, files) == []
         counts.write_text(COUNTS.replace("0.5", "0.25"))
         results.begin([entry], contestants, Rules())
-        (line,) = continuing.changed_files(results, files)
+        (line,) = resume.changed_files(results, files)
         assert line.startswith(f"{counts} has changed since this race began")

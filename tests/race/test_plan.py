@@ -11,7 +11,7 @@ import fallline
 from fallline.cli.race_request import read_entries
 from fallline.measure.store import StoreError
 from fallline.memory import memory_of
-from fallline.race.clock import StepClock
+from fallline.race.clock.step_clock import StepClock
 from fallline.race.contestants import Contestant, named
 from fallline.race.estimate import estimate
 from fallline.race.plan import (
@@ -188,3 +188,10 @@ def test_a_plan_says_what_the_race_would_leave_out(tmp_path: Path) -> None:
     assert f"Left out: {problem}" in found.lines()
     with pytest.raises(RaceError, match="already met before the first step"):
         estimate(entries[1:], [named("adamw")], RULES, 1, tmp_path / "r.sqlite")
+
+
+def test_a_short_list_is_planned_at_once_however_many_trials_are_allowed(tmp_path: Path) -> None:
+    spec = str(write_workload(tmp_path))
+    rules = Rules(trials=10**15, studies=2)
+    planned = trials([Entry(spec, load(spec))], [named("algoperf_amos")], rules)
+    assert len(planned) == 2 * len(named("algoperf_amos").points)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 
 from benchmarks import race_interruptions as interruptions
-from fallline.race.clock import StepClock
+from fallline.measure.store import StoreError
+from fallline.race.clock.step_clock import StepClock
 from fallline.race.contestants import Contestant, named
 from fallline.race.engine import LocalEngine
+from fallline.race.engine.messages import Calibrate, Calibration, End, Event, Reply, Request, RunTrial, Untrained
 from fallline.race.plan import TARGET, Entry, Rules, trials
-from fallline.race.results import Calibrated, Results, Row
+from fallline.race.results import Calibrated, Results, Row, resume
 from fallline.race.run import Progress, Race, RaceError
-from fallline.race.summary import Summary, summarize
+from fallline.race.verdict.summary import Summary, summarize
 from fallline.workloads import load
 from tests.race import write_workload
 
@@ -63,7 +65,7 @@ def test_a_race_ends_with_leaderboard_and_verdict_and_running_it_again_runs_noth
 def test_the_clock_is_calibrated_and_both_axes_are_there(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 1.0)
+    monkeypatch.setattr("fallline.race.step_costs.CALIBRATION_SECONDS", 1.0)
     rules = Rules(ruleset="budget", trials=1, studies=2)
     contestants = [named("adamw"), named("schedule_free_adamw")]
     summary, rows = race(engine, tmp_path / "r.sqlite", write_workload(tmp_path), contestants, rules)
@@ -162,7 +164,7 @@ def test_a_trial_that_raises_is_a_row_and_the_rest_goes_on(
 def test_who_cannot_take_a_step_has_rows_that_say_so_and_the_others_race(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    monkeypatch.setattr("fallline.race.step_costs.CALIBRATION_SECONDS", 0.3)
     broken = Contestant("broken", "sgd", {"lr": -1.0}, schedule="constant")
     workload, path = write_workload(tmp_path), tmp_path / "r.sqlite"
     rules = Rules(trials=1, studies=2)
@@ -179,7 +181,7 @@ def test_who_cannot_take_a_step_has_rows_that_say_so_and_the_others_race(
 def test_who_cannot_take_a_step_does_not_end_an_equal_time_race_that_grows(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    monkeypatch.setattr("fallline.race.step_costs.CALIBRATION_SECONDS", 0.3)
     broken = Contestant("broken", "sgd", {"lr": -1.0}, schedule="constant")
     workload, path = write_workload(tmp_path), tmp_path / "r.sqlite"
     for studies in (1, 2):
@@ -192,7 +194,7 @@ def test_who_cannot_take_a_step_does_not_end_an_equal_time_race_that_grows(
 def test_who_cannot_take_a_step_is_known_before_the_others_race(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    monkeypatch.setattr("fallline.race.step_costs.CALIBRATION_SECONDS", 0.3)
     broken = Contestant("broken", "sgd", {"lr": -1.0}, schedule="constant")
     ends: list[str] = []
     rules = Rules(trials=1, studies=3)
@@ -210,7 +212,7 @@ def test_who_cannot_take_a_step_is_known_before_the_others_race(
 def test_a_contestant_that_is_added_does_not_change_what_equal_time_is(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    monkeypatch.setattr("fallline.race.step_costs.CALIBRATION_SECONDS", 0.3)
     workload, path = write_workload(tmp_path), tmp_path / "r.sqlite"
     rules = Rules(ruleset="budget", trials=1, studies=1)
     race(engine, path, workload, [named("lion"), named("sgd")], rules)
@@ -237,28 +239,26 @@ class Asked:
         """What a step of each contestant takes."""
         self.share = 0.005
         """To which share of it that is known."""
-        self._event: dict[str, Any] = {}
+        self._event: Event = Untrained(9.0, 0.1)
 
-    def _measured(self, seconds: float) -> dict[str, Any]:
-        ends = {"low": (1 - self.share) * seconds, "high": (1 + self.share) * seconds, "switch_seconds": seconds}
-        sizes = {"state_bytes": 8, "parameter_bytes": 4, "peak_bytes": None}
-        return {"step_seconds": seconds, **ends, **sizes}
+    def _measured(self, seconds: float) -> Calibrated:
+        return Calibrated(seconds, (1 - self.share) * seconds, (1 + self.share) * seconds, seconds, 8, 4, None)
 
-    def submit(self, slot: int, request: Mapping[str, Any]) -> None:
-        self._event = {"event": "result", "value": 9.0, "seconds": 0.1}
-        if request["do"] == "calibrate":
-            names = [arm["contestant"]["name"] for arm in request["arms"]]
+    def submit(self, slot: int, request: Request) -> None:
+        self._event = Untrained(9.0, 0.1)
+        if isinstance(request, Calibrate):
+            names = [arm.contestant.name for arm in request.arms]
             found = {name: self._measured(self.seconds[name]) for name in names}
-            samples = {name: [self.seconds[name]] for name in names}
-            self._event = {"event": "result", "found": found, "samples": samples, "stopped": "at the time limit"}
-        if request["do"] == "trial":
-            self.found.append(Path(request["task"]["checkpoint"]).exists())
-            self._event = {"event": "end", "status": "over budget", "step": 120, "training": 1.0, "evaluation": 1.0}
+            self._event = Calibration(found, {name: [self.seconds[name]] for name in names}, "at the time limit")
+        if isinstance(request, RunTrial):
+            assert request.task.checkpoint is not None
+            self.found.append(Path(request.task.checkpoint).exists())
+            self._event = End("over budget", 120, training=1.0, evaluation=1.0)
 
-    def wait(self) -> tuple[int, dict[str, Any]]:
+    def wait(self) -> tuple[int, Event]:
         return 0, self._event
 
-    def reply(self, slot: int, decision: str) -> None: ...
+    def reply(self, slot: int, reply: Reply) -> None: ...
 
     def close(self) -> None: ...
 
@@ -334,7 +334,7 @@ def test_equal_time_can_be_given_in_seconds(tmp_path: Path) -> None:
     ("rules", "share", "said"),
     [
         (Rules(trials=1, studies=1), 0.009, None),
-        (Rules(trials=1, studies=1), 0.032, "`fallline race --calibrate --results {path}` measures them again"),
+        (Rules(trials=1, studies=1), 0.032, "`fallline race {spec} --calibrate --results {path}` measures them again"),
         (Rules(ruleset="budget", trials=1, studies=1), 0.032, "trials are as long as they allow"),
     ],
 )
@@ -347,7 +347,7 @@ def test_steps_that_are_badly_known_are_told(tmp_path: Path, rules: Rules, share
         Race([Entry(spec, load(spec))], [named("adamw")], rules, results, asked, progress).run()
     told = [notice for notice in notices if "known to" in notice]
     expected = "Steps on tiny are known to ±3.2 % (adamw), at the time limit: the machine was busy; "
-    assert told == ([] if said is None else [expected + said.format(path=tmp_path / "r.sqlite")])
+    assert told == ([] if said is None else [expected + said.format(spec=spec, path=tmp_path / "r.sqlite")])
 
 
 def test_where_and_how_trials_were_run_is_stored_once_per_command_that_ran_any(tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_where_and_how_trials_were_run_is_stored_once_per_command_that_ran_any(t
 def test_a_trial_that_goes_on_keeps_the_length_it_began_with(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    monkeypatch.setattr("fallline.race.step_costs.CALIBRATION_SECONDS", 0.3)
     spec, rules = str(write_workload(tmp_path)), Rules(ruleset="budget", trials=1, studies=1)
     entry = Entry(spec, load(spec))
     with Results(tmp_path / "r.sqlite") as results:
@@ -379,7 +379,7 @@ def test_a_trial_that_goes_on_keeps_the_length_it_began_with(
 def test_a_workload_that_nobody_can_train_on_is_left_out_and_the_others_are_raced(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    monkeypatch.setattr("fallline.race.step_costs.CALIBRATION_SECONDS", 0.3)
     files = [write_workload(tmp_path), write_workload(tmp_path, name="sad", in_loss="    raise KeyError('sorry')\n")]
     entries = [Entry(str(file), load(str(file))) for file in files]
     with Results(tmp_path / "r.sqlite") as results:
@@ -398,18 +398,82 @@ def test_a_workload_that_nobody_can_train_on_is_left_out_and_the_others_are_race
 def test_the_clock_of_a_race_is_measured_again_without_its_trials(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fallline.race.preparing.CALIBRATION_SECONDS", 0.3)
+    monkeypatch.setattr("fallline.race.step_costs.CALIBRATION_SECONDS", 0.3)
     path, rules = tmp_path / "r.sqlite", Rules(trials=1, studies=2)
     race(engine, path, write_workload(tmp_path), [named("adamw"), named("lion")], rules)
     with Results(path) as results:
         before, rows = results.calibration(), results.rows()
-        Race(results.entries(), results.contestants(), results.rules(), results, engine).measure_again()
+        entries = resume.entries_again(results, [str(tmp_path / "tiny.py")])
+        Race(entries, results.contestants(), results.rules(), results, engine).measure_again()
         assert results.rows() == rows
         assert results.calibration().keys() == before.keys()
         assert all(results.calibration()[key] != cost for key, cost in before.items())
-        equal_time = Race(results.entries(), results.contestants(), Rules(ruleset="budget"), results, engine)
+        equal_time = Race(entries, results.contestants(), Rules(ruleset="budget"), results, engine)
         with pytest.raises(RaceError, match="equal-time race"):
             equal_time.measure_again()
+
+
+def test_a_results_file_runs_no_file_that_the_user_did_not_name(tmp_path: Path) -> None:
+    spec, marker = str(write_workload(tmp_path)), tmp_path / "was run"
+    entry = Entry(spec, load(spec))
+    own = Contestant("mine", f"{tmp_path}/mine.py:Mine")
+    with Results(tmp_path / "r.sqlite") as results:
+        results.begin([entry, Entry("rosenbrock", load("rosenbrock"))], [named("adamw"), own], Rules())
+        (tmp_path / "tiny.py").write_text(f"open({str(marker)!r}, 'w')\nimport os\n")
+        with pytest.raises(StoreError, match=r"was raced on tiny of .*tiny.py, a file of code; name it too if it may"):
+            resume.entries_again(results, [])
+        with pytest.raises(StoreError, match=r"mine raced with .*mine.py:Mine, a file of code; name it too with --opt"):
+            resume.contestants_again(results, [])
+        assert not marker.exists()
+        write_workload(tmp_path)
+        assert [again.name for again in resume.entries_again(results, [spec])] == ["tiny", "rosenbrock"]
+        assert len(resume.contestants_again(results, [own.optimizer])) == 2
+        other = write_workload(tmp_path, name="other").rename(tmp_path / "elsewhere.py")
+        renamed = Entry(str(other), load(str(other)).replace(name="tiny"))
+        with pytest.raises(StoreError, match=r"holds a race on tiny of .*tiny.py, not of .*elsewhere.py; name another"):
+            Race([renamed], [named("adamw")], Rules(), results, Asked()).measure_again()
+
+
+BROKEN = "    return float('nan')\n"
+
+
+@pytest.mark.parametrize("remedy", ["mended", "target", "anew"])
+def test_a_workload_whose_target_runs_gave_no_value_can_be_mended(
+    engine: LocalEngine, tmp_path: Path, remedy: str
+) -> None:
+    rules = Rules(trials=1, studies=1, clock="steps")
+
+    def attempt(entry: Entry) -> None:
+        with Results(tmp_path / "r.sqlite") as results:
+            if remedy == "anew":
+                results.make_room([entry])
+            Race([entry], [named("adamw")], rules, results, engine).run()
+
+    spec = str(write_workload(tmp_path, target=None, max_steps=30, in_evaluate=BROKEN))
+    for _ in range(2):
+        with pytest.raises(RaceError, match="too few trials of adamw gave a value; give a target with --target"):
+            attempt(Entry(spec, load(spec)))
+    # Under another name, as a worker keeps the workloads that it has loaded.
+    spec = str(write_workload(tmp_path, target=None, max_steps=30).rename(tmp_path / "mended.py"))
+    changes = {"target": 0.5} if remedy == "target" else {}
+    attempt(Entry(spec, load(spec).replace(**changes), changes))
+    with Results(tmp_path / "r.sqlite", writable=False) as results:
+        assert [row.status for row in results.rows()] != [] and all(row.status for row in results.rows())
+        about = results.workloads()["tiny"]
+        assert about["problem"] is None and about["target"] is not None
+        assert about["target_from"] == ("given" if remedy == "target" else "the best of adamw")
+
+
+def test_a_workload_that_is_mended_after_its_trials_began_keeps_them(tmp_path: Path) -> None:
+    spec, rules = str(write_workload(tmp_path)), Rules(trials=1, studies=1, clock="steps")
+    entry = Entry(spec, load(spec))
+    with Results(tmp_path / "r.sqlite") as results:
+        results.begin([entry], [named("adamw")], rules)
+        results.add_trials(trials([entry], [named("adamw")], rules))
+        results.start(1, 120)
+        results.set_workload("tiny", target=None, problem="too few trials")
+        results.begin([Entry(spec, entry.workload.replace(target=None))], [named("adamw")], rules)
+        assert [row.attempts for row in results.rows()] == [1]
 
 
 def test_a_metric_that_is_never_a_number_is_told(engine: LocalEngine, tmp_path: Path) -> None:
@@ -422,7 +486,7 @@ def test_a_metric_that_is_never_a_number_is_told(engine: LocalEngine, tmp_path: 
 def test_a_lost_worker_is_replaced_and_its_trial_goes_on_but_not_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fallline.race.preparing.ATTEMPTS", 2)
+    monkeypatch.setattr("fallline.race.step_costs.ATTEMPTS", 2)
     lethal = FLAKY.replace("{fails}", "3, 8, 9").replace("{how}", "import os; os.kill(os.getpid(), 9)")
     workload = write_workload(tmp_path, target=1e-12, max_steps=40, eval_every=10, in_evaluate=lethal)
     solo = LocalEngine(1)

@@ -8,6 +8,7 @@ import pytest
 
 from fallline.race.contestants import named
 from fallline.race.engine import Engine, LocalEngine
+from fallline.race.engine.messages import Check, End, WorkloadRequest, decode_event, encode
 from fallline.race.plan import Entry, Rules
 from fallline.race.results import Results
 from fallline.race.run import Race
@@ -42,7 +43,7 @@ def run(engine: Engine, workload: Path, results: Path) -> tuple[list[object], li
 
 
 def test_ray_gives_the_same_results_although_a_worker_is_killed(tmp_path: Path) -> None:
-    from fallline.race.ray_engine import RayEngine
+    from fallline.race.engine.ray_cluster import RayEngine
 
     workload = write_workload(tmp_path, target=0.5, in_evaluate=LETHAL)
     local, curves, attempts = run(LocalEngine(1), workload, tmp_path / "local.sqlite")
@@ -56,17 +57,17 @@ def test_ray_gives_the_same_results_although_a_worker_is_killed(tmp_path: Path) 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "localhost:port"])
 def test_a_cluster_that_is_not_there_is_told_at_once(address: str) -> None:
-    from fallline.race.ray_engine import RayEngine, RayUnavailable
+    from fallline.race.engine.ray_cluster import RayEngine, RayUnavailable
 
     with pytest.raises(RayUnavailable, match=f"no cluster at {address}"):
         RayEngine(1, address)
 
 
 def test_a_machine_without_the_workloads_file_says_that_it_must_have_it(tmp_path: Path, one_thread: None) -> None:
-    from fallline.race.ray_engine import Runner
+    from fallline.race.engine.ray_cluster import Runner
 
     path = tmp_path / "elsewhere.py"
-    event = Runner(0).begin({"do": "check", "workload": {"spec": f"{path}:small", "changes": {}}, "seed": 0})
-    assert event["event"] == "end"
-    assert event["note"].startswith(f"{path}: there is no such file on ")
-    assert "every machine needs it under the same path" in event["note"] and "\n" not in event["note"]
+    event = decode_event(Runner(0).begin(encode(Check(WorkloadRequest(f"{path}:small"), seed=0))))
+    assert isinstance(event, End) and event.note is not None
+    assert event.note.startswith(f"{path}: there is no such file on ")
+    assert "every machine needs it under the same path" in event.note and "\n" not in event.note

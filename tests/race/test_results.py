@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from fallline.measure.store import StoreError
-from fallline.race import continuing
 from fallline.race.contestants import Contestant, named
-from fallline.race.export import export
-from fallline.race.phase import phase
+from fallline.race.engine.messages import End, Evaluation
 from fallline.race.plan import TARGET, Entry, Rules, target_trials, trials
-from fallline.race.results import SCHEMA, Calibrated, Results
-from fallline.race.summary import summarize
+from fallline.race.results import SCHEMA, Calibrated, Results, resume
+from fallline.race.results.export import export
+from fallline.race.results.location import default_path
+from fallline.race.results.phase import phase
+from fallline.race.verdict.summary import summarize
 from fallline.workloads import load
 from tests.race import write_workload
 
@@ -103,12 +104,12 @@ def test_a_file_that_was_edited_since_is_told(begun: Path, tmp_path: Path) -> No
     with Results(begun) as results:
         same = entry(tmp_path)
         results.begin([same], [named("adamw")], RULES)
-        assert continuing.changed_files(results, continuing.workload_files([same])) == []
+        assert resume.changed_files(results, resume.workload_files([same])) == []
         edited = entry(tmp_path, in_loss="    batch = batch\n")
         results.begin([edited], [named("adamw")], RULES)
-        (line,) = continuing.changed_files(results, continuing.workload_files([edited]))
+        (line,) = resume.changed_files(results, resume.workload_files([edited]))
         assert line.startswith(f"{tmp_path / 'tiny.py'} has changed since this race began") and "--results" in line
-        assert continuing.workload_files([Entry("rosenbrock", load("rosenbrock"))]) == {}
+        assert resume.workload_files([Entry("rosenbrock", load("rosenbrock"))]) == {}
 
 
 def test_remarks_do_not_replace_each_other(begun: Path) -> None:
@@ -139,7 +140,7 @@ def test_a_race_that_has_ended_makes_room_when_asked_to(begun: Path, tmp_path: P
         results.make_room([entry(tmp_path)])
         assert len(results.rows()) == 4, "it has not ended"
         for row in results.rows():
-            results.end(row.id, "reached", {})
+            results.end(row.id, End("reached"))
         with pytest.raises(StoreError, match=r"holds a race on tiny that has ended and --anew would remove; name"):
             results.make_room([entry(tmp_path, name="other")])
         assert len(results.rows()) == 4
@@ -170,11 +171,11 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_evaluation_is_stored_once_and_another_value_is_noticed(begun: Path) -> None:
-    event = {"step": 10, "value": 0.5, "loss": 0.4, "training": 1.0}
+    event = Evaluation(10, 0.5, 0.4, training=1.0)
     with Results(begun) as results:
         assert results.add_evaluation(1, event, reached=True)
-        assert results.add_evaluation(1, {**event, "training": 2.0}, reached=True)
-        assert not results.add_evaluation(1, {**event, "value": 0.6}, reached=False)
+        assert results.add_evaluation(1, replace(event, training=2.0), reached=True)
+        assert not results.add_evaluation(1, replace(event, value=0.6), reached=False)
         assert results.evaluations(1) == [(10, 0.5, 1.0)]
         (row, *_) = results.rows()
         assert (row.steps_to_target, row.seconds_to_target) == (10, 1.0)
@@ -275,7 +276,7 @@ def test_what_a_race_does_before_its_trials_can_be_read(tmp_path: Path) -> None:
         results.add_trials(target_trials(without, named("adamw"), rules))
         first, _ = results.rows(TARGET)
         results.start(first.id, 80)
-        results.end(first.id, "ended", {})
+        results.end(first.id, End("ended"))
         assert phase(results) == "setting the target of tiny: 1 of 2 trials have ended"
         results.set_workload("tiny", target=1.0)
         assert phase(results) is None
@@ -283,7 +284,7 @@ def test_what_a_race_does_before_its_trials_can_be_read(tmp_path: Path) -> None:
         results.add_trials(trials([without], [named("adamw"), named("lion")], rules))
         assert phase(results) == "measuring steps on tiny", "of who has joined"
         for row in results.rows():
-            results.end(row.id, "reached", {})
+            results.end(row.id, End("reached"))
         assert phase(results) is None
 
 
@@ -292,3 +293,39 @@ def test_nothing_is_planned_any_more_on_a_workload_that_is_left_out(begun: Path)
         results.leave_out("tiny", "tiny: does not work")
         assert [row.attempts for row in results.rows()] == [1], "what began stays"
         assert results.workloads()["tiny"]["problem"] == "tiny: does not work"
+
+
+# ------------------------------------------------------------------ two files whose workloads have one name
+
+
+def test_two_files_whose_workloads_have_one_name_do_not_share_a_race(tmp_path: Path) -> None:
+    one, two, moved = (tmp_path / name for name in ("one", "two", "moved"))
+    for folder in (one, two, moved):
+        folder.mkdir()
+    first, second = entry(one), entry(two, in_loss="    batch = batch\n")
+    path = default_path([first], tmp_path)
+    assert path == tmp_path / "race-tiny.sqlite"
+    with Results(path) as results:
+        results.begin([first], [named("adamw")], RULES)
+        results.add_trials(trials([first], [named("adamw")], RULES))
+        results.start(1, 120)
+        said = rf"holds a race on tiny of {first.spec}, not of {second.spec}; name another file with --results"
+        with pytest.raises(StoreError, match=said):
+            results.begin([second], [named("adamw")], RULES)
+        results.begin([entry(moved)], [named("adamw")], RULES)
+    assert default_path([first], tmp_path) == default_path([entry(moved)], tmp_path) == path
+    other = default_path([second], tmp_path)
+    assert other.parent == tmp_path and other.name.startswith("race-tiny-") and other.suffix == ".sqlite"
+    assert default_path([second], tmp_path) == other, "the same command goes on with it"
+    path.write_text("not a results file")
+    assert default_path([second], tmp_path) == path, "whoever opens it says what is wrong with it"
+
+
+def test_a_file_with_a_damaged_entry_is_told_in_one_line(begun: Path) -> None:
+    database = sqlite3.connect(begun)
+    database.execute("update trial set point = 'cut of'")
+    database.commit()
+    database.close()
+    with Results(begun, writable=False) as results, pytest.raises(StoreError, match="a damaged results file") as error:
+        summarize(results)
+    assert "\n" not in str(error.value)

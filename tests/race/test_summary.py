@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,12 @@ import pytest
 from fallline.cli.output import render
 from fallline.cli.race_text import show_race
 from fallline.race.contestants import Contestant, named
+from fallline.race.engine.messages import End, Evaluation
 from fallline.race.plan import TARGET, Entry, Rules, target_trials, trials
-from fallline.race.quality import Quality
 from fallline.race.results import Calibrated, Results
-from fallline.race.stopping import PAST_TAU_MAX
-from fallline.race.summary import Summary, summarize
+from fallline.race.verdict.early_stop import PAST_TAU_MAX
+from fallline.race.verdict.quality import Quality
+from fallline.race.verdict.summary import Summary, summarize
 from fallline.workloads import load
 from tests.race import write_workload
 
@@ -46,15 +48,19 @@ def raced(
         for row in results.rows():
             reached = steps[row.contestant][row.study]
             results.start(row.id, 120)
-            event = {"step": reached or 10, "value": 1.0, "loss": 1.0, "evaluation": 2.0}
-            event["training"] = event["step"] * (paces or {}).get(row.contestant, costs[row.contestant].step_seconds)
+            pace = (paces or {}).get(row.contestant, costs[row.contestant].step_seconds)
+            event = Evaluation(reached or 10, 1.0, 1.0, training=(reached or 10) * pace, evaluation=2.0)
             results.add_evaluation(row.id, event, reached is not None)
             if finals is not None:
                 final = finals[row.contestant][row.study]
                 if final is not None:
-                    results.add_evaluation(row.id, {**event, "step": 120, "value": final}, False)
-            results.end(row.id, "reached" if reached else "over budget", event)
+                    results.add_evaluation(row.id, replace(event, step=120, value=final), False)
+            results.end(row.id, ended("reached" if reached else "over budget", event))
         return summarize(results)
+
+
+def ended(status: str, event: Evaluation) -> End:
+    return End(status, event.step, event.training, event.evaluation)
 
 
 def text(summary: Summary, width: int = 100) -> str:
@@ -106,7 +112,7 @@ def test_an_early_end_that_a_new_clock_does_not_justify_is_told(tmp_path: Path) 
     with Results(tmp_path / "r.sqlite") as results:
         last = next(row.id for row in results.rows() if row.contestant == "lion")
         results.remark(last, PAST_TAU_MAX)
-        results.end(last, "censored", {"step": 20, "training": 10.0, "evaluation": 0.0})
+        results.end(last, End("censored", 20, 10.0, 0.0))
         assert not any("might have counted" in note for note in summarize(results).notes), "10 s are 5 times 2 s"
         results.set_calibration("tiny", {"lion": cost(0.2)}, {}, {})
         assert any(note.startswith("1 ended early that might have counted") for note in summarize(results).notes)
@@ -156,9 +162,9 @@ def test_a_race_on_many_workloads_can_be_read_in_eighty_columns(tmp_path: Path) 
         results.add_trials(trials(entries, contestants, rules))
         for row in results.rows():
             results.start(row.id, 120)
-            event = {"step": 20, "value": 1.0, "loss": 1.0, "training": 12.3, "evaluation": 2.0}
+            event = Evaluation(20, 1.0, 1.0, training=12.3, evaluation=2.0)
             results.add_evaluation(row.id, event, True)
-            results.end(row.id, "reached", event)
+            results.end(row.id, ended("reached", event))
         lines = text(summarize(results), 80).splitlines()
     assert "1  generalized_adam       1.0000   1.00 to 1.00      a     0.50     8 of 8" in lines
     assert sum(line.startswith("schedule_free_prodigy ") for line in lines) == 3, "axes, seconds, steps"
@@ -181,11 +187,11 @@ def test_what_was_spent_on_setting_a_target_is_among_the_costs(tmp_path: Path) -
     with Results(tmp_path / "r.sqlite") as results:
         results.add_trials(target_trials(Entry(spec, load(spec)), named("adamw"), Rules(trials=1)))
         (row,) = results.rows(TARGET)
-        results.end(row.id, "ended", {"step": 80, "training": 3600.0, "evaluation": 1.0})
+        results.end(row.id, End("ended", 80, 3600.0, 1.0))
         assert summarize(results).training_hours == pytest.approx(before + 1.0)
-        results.end(row.id, "crashed", {}, "of a trial that crashed, what came before its last evaluation")
+        results.end(row.id, End("crashed", note="of a trial that crashed, what came before its last evaluation"))
         assert summarize(results).training_hours == pytest.approx(before)
-        results.add_evaluation(row.id, {"step": 10, "value": 1.0, "loss": 1.0, "training": 1800.0}, False)
+        results.add_evaluation(row.id, Evaluation(10, 1.0, 1.0, training=1800.0), False)
         assert summarize(results).training_hours == pytest.approx(before + 0.5)
 
 
@@ -202,9 +208,9 @@ def test_speed_ups_over_the_reference_are_means_over_workloads(tmp_path: Path) -
         for row in results.rows():
             steps = reached[row.contestant, row.workload]
             results.start(row.id, 120)
-            event = {"step": steps or 120, "value": 1.0, "loss": 1.0, "training": 1.0, "evaluation": 1.0}
+            event = Evaluation(steps or 120, 1.0, 1.0, training=1.0, evaluation=1.0)
             results.add_evaluation(row.id, event, steps is not None)
-            results.end(row.id, "reached" if steps else "over budget", event)
+            results.end(row.id, ended("reached" if steps else "over budget", event))
         summary = summarize(results)
     # 8 s against 2 s, and 6 s against a miss, the 12 s of its budget of 120 steps.
     assert {row.contestant: row.speedup for row in summary.board.rows} == {
@@ -264,3 +270,22 @@ def test_one_contestant_one_study_and_nobody_there_are_said_as_they_are(tmp_path
     nobody = raced(tmp_path, {"adamw": [None] * studies, "lion": [None] * studies}, costs)
     assert nobody.verdict == "Nobody reached a target in time: there is no leader."
     assert "1 quasirandom trial a study" in text(nobody)
+
+
+@pytest.mark.parametrize(
+    ("pace", "rules", "said"),
+    [
+        (0.038, Rules(trials=1, studies=1), "busy then; measure them again with --calibrate"),
+        (0.038, Rules(ruleset="budget", trials=1, studies=1), "busy then; race anew"),
+        (0.095, Rules(trials=1, studies=1), None),  # within what intervals and memory do
+        (0.2, Rules(trials=1, studies=1), None),  # trials share the machine
+    ],
+)
+def test_steps_that_were_slower_when_measured_than_in_the_trials_are_told(
+    tmp_path: Path, pace: float, rules: Rules, said: str | None
+) -> None:
+    costs = {"adamw": cost(0.1), "lion": cost(0.097)}
+    summary = raced(tmp_path, {"adamw": [30], "lion": [40]}, costs, rules=rules, paces={"adamw": 0.1, "lion": pace})
+    told = [note for note in summary.notes if "when they were measured" in note]
+    expected = "steps of lion on tiny took 97 ms when they were measured and 38 ms in the trials: the machine was "
+    assert told == ([] if said is None else [expected + said])

@@ -13,8 +13,9 @@ import pytest
 import torch
 
 import fallline
-from fallline.race import training
 from fallline.race.contestants import named
+from fallline.race.engine.messages import GO_ON, Assignment, Evaluation
+from fallline.race.engine.trial import run_trial
 from fallline.workloads import ALGOPERF, BUILT_IN, HELD_OUT, Workload, load
 
 EVERY = pytest.mark.parametrize("name", BUILT_IN)
@@ -95,11 +96,11 @@ def test_a_trial_that_goes_on_from_its_checkpoint_file_has_the_same_curve(name: 
     contestant = named("adamw")
     point = contestant.trial_points(trials=1, study=0, seed=1, tuned=False)[0]
 
-    def events(killed_after: int, recorded: int, file: Path) -> list[tuple[float, float]]:
+    def events(killed_after: int, recorded: int, file: Path) -> list[tuple[float | None, float | None]]:
         """(value, loss) of the evaluations before the process is killed."""
-        run = training.train(workload, training.Assignment(1, contestant, point, 5, 4, True, str(file), recorded, 0.0))
-        found = [next(run), *(run.send(training.GO_ON) for _ in range(killed_after - 1))]
-        return [(event["value"], event["loss"]) for event in found]
+        run = run_trial(workload, Assignment(1, contestant, point, 5, 4, True, str(file), recorded, 0.0))
+        found = [next(run), *(run.send(GO_ON) for _ in range(killed_after - 1))]
+        return [(event.value, event.loss) for event in found if isinstance(event, Evaluation)]
 
     whole = events(4, 0, tmp_path / "whole.pt")
     first = events(2, 0, tmp_path / "killed.pt")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import http.client
+import os
+import stat
 import struct
 from pathlib import Path
 
@@ -13,8 +15,10 @@ import pytest
 import torch
 from torch import nn
 
-from fallline.workloads import fashion_mnist, idx, images
-from fallline.workloads.fashion_mnist import DataFile
+from fallline.cache import private_cache
+from fallline.workloads import images
+from fallline.workloads.data import fashion_mnist, idx
+from fallline.workloads.data.fashion_mnist import DataFile
 
 
 def packed(array: numpy.ndarray, kind: int = 0x08) -> bytes:
@@ -130,6 +134,17 @@ class TestFashionMnist:
         assert sorted(p.name for p in target.iterdir()) == sorted(p.name for p in small_set.iterdir())
         fashion_mnist.download(target, "file:///nowhere/", said.append)
         assert len(said) == 4, "fetched again what was there"
+
+    def test_the_cache_that_a_download_makes_is_one_that_compiled_rules_take(
+        self, small_set: Path, tmp_path: Path
+    ) -> None:
+        before = os.umask(0o002)  # as on systems where every user has a group of one's own
+        try:
+            fashion_mnist.download(fashion_mnist.cache_folder(), small_set.as_uri() + "/")
+        finally:
+            os.umask(before)
+        assert stat.S_IMODE((tmp_path / "cache").stat().st_mode) == 0o700
+        assert private_cache() == tmp_path / "cache"
 
     def test_a_damaged_file_is_fetched_again(self, small_set: Path) -> None:
         target = fashion_mnist.cache_folder()

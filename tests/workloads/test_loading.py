@@ -11,7 +11,8 @@ import pytest
 
 import fallline
 from fallline.schedules import WarmupCosine
-from fallline.workloads import WorkloadError, fashion_mnist, load
+from fallline.workloads import WorkloadError, load
+from fallline.workloads.data import fashion_mnist
 
 SMALLEST = Path(__file__).parents[2] / "examples" / "sine.py"
 

@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fallline.workloads.average_precision import average_precision, mean_average_precision
-from fallline.workloads.ssim import ssim
-from fallline.workloads.word_error_rate import edit_distance, word_error_rate
+from fallline.workloads.metrics.average_precision import average_precision, mean_average_precision
+from fallline.workloads.metrics.ssim import ssim
+from fallline.workloads.metrics.word_error_rate import edit_distance, word_error_rate
 
 
 class TestWordErrorRate:

@@ -6,8 +6,8 @@ import numpy
 import pytest
 import torch
 
+from benchmarks.deepobs import final_test_loss, p_value
 from fallline.workloads import load
-from fallline.workloads.deepobs import final_test_loss, p_value
 from fallline.workloads.quadratic_deep import PUBLISHED, PUBLISHED_INITIAL, problem, random_rotation
 
 

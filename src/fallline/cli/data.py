@@ -36,8 +36,8 @@ def data(
     check_out(out)
     if name.replace("_", "-").lower() not in DATA_SETS:
         raise BadInput(f"there is no data set {name!r}; there is {', '.join(DATA_SETS)}")
-    from fallline.workloads import fashion_mnist
-    from fallline.workloads.idx import BadFile
+    from fallline.workloads.data import fashion_mnist
+    from fallline.workloads.data.idx import BadFile
 
     found = folder if folder is not None else fashion_mnist.installed()
     problem = _problem(found)
@@ -61,8 +61,8 @@ def data(
 
 def _problem(folder: Path | None) -> str | None:
     """What is wrong with the data there, in one line; None if nothing is."""
-    from fallline.workloads import fashion_mnist
-    from fallline.workloads.idx import BadFile
+    from fallline.workloads.data import fashion_mnist
+    from fallline.workloads.data.idx import BadFile
 
     if folder is None:
         return (

@@ -19,6 +19,7 @@ from fallline.cli.race_request import (
     read_entries,
     read_rules,
     results_of,
+    spec_of,
 )
 from fallline.cli.score import check_figures, draw_figures
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from fallline.race.contestants import Contestant
     from fallline.race.plan import Entry, Rules
-    from fallline.race.summary import Summary
+    from fallline.race.verdict.summary import Summary
 
 
 def race(
@@ -142,7 +143,7 @@ def race(
             if export:
                 _export(path, export, out, as_json)
                 return
-            summary = _measure_again(path, silent) if calibrate else _read(path)
+            summary = _measure_again(path, silent, workloads or [], optimizers or []) if calibrate else _read(path)
         else:
             _check_engine(engine, address)
             rules = read_rules(
@@ -192,7 +193,7 @@ def _engine(kind: str, jobs: int | None, address: str | None) -> Callable[[], An
         from fallline.race.engine import LocalEngine
 
         return lambda: LocalEngine(_jobs(kind, jobs))
-    from fallline.race.ray_engine import RayEngine, RayUnavailable
+    from fallline.race.engine.ray_cluster import RayEngine, RayUnavailable
 
     def start() -> RayEngine:
         try:
@@ -216,7 +217,7 @@ def _run(
     from fallline.cli.race_progress import progress_of
     from fallline.race.results import Results
     from fallline.race.run import Race
-    from fallline.race.summary import summarize
+    from fallline.race.verdict.summary import summarize
 
     with Results(path) as store:
         engine = start_engine()
@@ -235,11 +236,12 @@ def _run(
         return summarize(store)
 
 
-def _measure_again(path: Path, quiet: bool) -> Summary:
+def _measure_again(path: Path, quiet: bool, workloads: list[str], optimizers: list[str]) -> Summary:
     from fallline.race.engine import LocalEngine
-    from fallline.race.results import Results
+    from fallline.race.results import Results, resume
     from fallline.race.run import Progress, Race
-    from fallline.race.summary import summarize
+    from fallline.race.verdict.summary import summarize
+    from fallline.training.optimizer_files import absolute, is_file
 
     if not path.exists():
         raise BadInput(f"{path}: there is no such results file")
@@ -247,7 +249,10 @@ def _measure_again(path: Path, quiet: bool) -> Summary:
         engine = LocalEngine(1)
         progress = Progress() if quiet else Progress(notice=lambda text: typer.echo(text, err=True))
         try:
-            Race(store.entries(), store.contestants(), store.rules(), store, engine, progress).measure_again()
+            entries = resume.entries_again(store, [spec_of(name) for name in workloads])
+            own = [absolute(name.rpartition("=")[2], Path()) for name in optimizers if is_file(name)]
+            contestants = resume.contestants_again(store, own)
+            Race(entries, contestants, store.rules(), store, engine, progress).measure_again()
         finally:
             engine.close()
         return summarize(store)
@@ -275,15 +280,15 @@ def _plan(
 
 def _read(path: Path) -> Summary:
     from fallline.race.results import Results
-    from fallline.race.summary import summarize
+    from fallline.race.verdict.summary import summarize
 
     with Results(path, writable=False) as store:
         return summarize(store)
 
 
 def _export(path: Path, form: str, folder: Path | None, as_json: bool) -> None:
-    from fallline.race.export import FORMATS, ExportUnavailable, export
     from fallline.race.results import Results
+    from fallline.race.results.export import FORMATS, ExportUnavailable, export
 
     if form not in FORMATS:
         raise BadInput(f"--export must be {' or '.join(FORMATS)}, got {form!r}")

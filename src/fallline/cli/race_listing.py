@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 def listing() -> list[dict[str, Any]]:
     """``settings`` are what a contestant runs with where nothing is tuned."""
     from fallline.race.contestants import from_preset
-    from fallline.race.presets import PRESETS
-    from fallline.race.spaces import NOT_RACED, TUNING
+    from fallline.race.contestants.presets import PRESETS
+    from fallline.race.contestants.spaces import NOT_RACED, TUNING
 
     rows: list[dict[str, Any]] = [
         {"name": name, "optimizer": name, "schedule": t.schedule, "settings": dict(t.settings), "space": dict(t.space)}

@@ -65,7 +65,7 @@ def read_entries(names: list[str], target: float | None, max_steps: int | None, 
     from fallline.race.plan import Entry
     from fallline.workloads import ALGOPERF, HELD_OUT, load
 
-    wanted = [name for given in names for name in (ALGOPERF if given == "algoperf" else (_spec(given),))]
+    wanted = [name for given in names for name in (ALGOPERF if given == "algoperf" else (spec_of(given),))]
     if held_out:
         variants = [variant for variant, base in HELD_OUT.items() if base in wanted]
         if not variants:
@@ -109,7 +109,7 @@ def check_size(entries: list[Entry], contestants: list[Contestant], rules: Rules
         )
 
 
-def _spec(name: str) -> str:
+def spec_of(name: str) -> str:
     """As it is stored: workers may run elsewhere, so a file is named from the root; built-in ones have one spelling."""
     from fallline.workloads import BUILT_IN
 
@@ -123,9 +123,11 @@ def _spec(name: str) -> str:
 
 def read_contestants(names: list[str], toml: str | None) -> list[Contestant]:
     """Those that are named; of a file's, all unless some of them are named."""
-    from fallline.race.contestants import BadContestant, check, from_toml, named
+    from fallline.race.contestants import BadContestant, named
+    from fallline.race.contestants.checks import check
+    from fallline.race.contestants.toml_file import from_toml
     from fallline.race.defaults import contestants
-    from fallline.race.makers import is_file
+    from fallline.training.optimizer_files import is_file
 
     wanted = [name.strip() for given in names for name in given.split(",")]
     try:
@@ -146,8 +148,9 @@ def read_contestants(names: list[str], toml: str | None) -> list[Contestant]:
 
 
 def default_results(entries: list[Entry]) -> Path:
-    name = entries[0].name if len(entries) == 1 else f"{len(entries)}-workloads"
-    return Path(f"race-{name.replace('/', '-')}.sqlite")
+    from fallline.race.results.location import default_path
+
+    return default_path(entries)
 
 
 def results_of(workloads: list[str], held_out: bool) -> Path:

@@ -11,14 +11,14 @@ import numpy as np
 
 from fallline.cli.rows_table import CONTESTANT, RANK, Column, show_rows
 from fallline.race.estimate import duration
-from fallline.race.summary import SECONDS, STEPS, WALL
+from fallline.race.verdict.summary import SECONDS, STEPS, WALL
 from fallline.step.layout import show_fitted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fallline.race.quality import Quality
-    from fallline.race.summary import Summary
+    from fallline.race.verdict.quality import Quality
+    from fallline.race.verdict.summary import Summary
     from fallline.score.leaderboard import Row
 
 NONE = "–"

@@ -30,7 +30,7 @@ def reset_peak_resident() -> bool:
     return True
 
 
-def give_back() -> None:
+def trim_malloc() -> None:
     """Returns to the system what the C library keeps of freed tensors, gigabytes after large steps: otherwise the next
     program, or the next part of this one, finds less room than there is."""
     gc.collect()

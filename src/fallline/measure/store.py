@@ -27,7 +27,7 @@ class Schema:
     """The tables of one kind of results file."""
 
     name: str
-    """What the file holds, for messages: "step results"."""
+    """The content of the file, for messages: "step results"."""
     application_id: int
     """Written into the file, so that one kind is not taken for another."""
     version: int
@@ -91,9 +91,24 @@ class Store:
     def _connect(self, writable: bool) -> sqlite3.Connection:
         if writable or os.access(self.path.parent, os.W_OK):
             return sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
-        # SQLite reads a file in WAL mode with the help of two files beside it, which cannot be made in such a folder;
-        # for the same reason nobody writes it there.
-        address = f"{self.path.resolve().as_uri()}?immutable=1"
+        # Another user may be writing it: then the two files beside it that SQLite needs are there, and can be read.
+        database = self._connect_reading("mode=ro")
+        try:
+            database.execute("select count(*) from sqlite_master").fetchone()
+        except sqlite3.OperationalError:
+            database.close()
+            log = Path(f"{self.path.resolve()}-wal")
+            if log.exists() and log.stat().st_size:
+                # The file alone does not have the rows that are in the log.
+                raise StoreError(
+                    f"{self.path}: its last rows are in {log.name}, which cannot be read; ask its owner, or copy both"
+                ) from None
+            # They are not there and cannot be made, so nobody is writing: the file alone has everything.
+            return self._connect_reading("immutable=1")
+        return database
+
+    def _connect_reading(self, how: str) -> sqlite3.Connection:
+        address = f"{self.path.resolve().as_uri()}?{how}"
         return sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
 
     def _check(self, database: sqlite3.Connection, writable: bool) -> None:
@@ -202,11 +217,13 @@ def _explain(error: sqlite3.DatabaseError) -> str:
         return "the disk is full; what was finished is kept: make room and give the same command again"
     if "locked" in text or "busy" in text:
         return "another process is writing it; wait for that one or name another file"
-    if "not a database" in text or "malformed" in text:
-        return f"not a results file, or a damaged one ({text}); name another file"
+    if "not a database" in text:
+        return "not a results file, or one whose beginning is damaged; name another file"
+    if "malformed" in text or "no such table" in text or "no such column" in text or "disk I/O" in text:
+        return f"a damaged results file ({text}); restore a copy, or name another file"
     if "readonly" in text or "unable to open" in text:
         return f"cannot be written ({text}); name another file"
-    return text
+    return f"cannot be used ({text}); name another file"
 
 
 class _WriterLock:

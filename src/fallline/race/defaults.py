@@ -11,5 +11,5 @@ RULES = Rules(ruleset=BUDGET, trials=1, studies=3)
 
 
 def contestants() -> list[Contestant]:
-    """Their settings without tuning; `fallline.race.spaces` documents them."""
+    """Their settings without tuning; `fallline.race.contestants.spaces` documents them."""
     return [named(name) for name in NAMES]

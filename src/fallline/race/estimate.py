@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from fallline.measure.machine import cores, load_average
-from fallline.race import continuing, preparing
+from fallline.race import step_costs
 from fallline.race.contestants import Contestant
 from fallline.race.engine import LocalEngine
+from fallline.race.engine.messages import End
 from fallline.race.plan import (
     BUDGET,
     RACE,
@@ -28,7 +29,7 @@ from fallline.race.plan import (
     target_trials,
     trials,
 )
-from fallline.race.results import Results
+from fallline.race.results import Calibrated, Results, resume
 from fallline.race.run import RaceError
 from fallline.workloads import Workload
 
@@ -135,7 +136,7 @@ def estimate(
         evaluation_hours=sum(evaluation for _, evaluation in spent) / 3600,
         jobs=jobs,
         hours=last_end([training + evaluation for training, evaluation in spent], jobs) / 3600,
-        calibration_seconds=0.0 if rules.clock == STEPS_CLOCK else preparing.CALIBRATION_SECONDS * len(unknown),
+        calibration_seconds=0.0 if rules.clock == STEPS_CLOCK else step_costs.CALIBRATION_SECONDS * len(unknown),
         memory_gib=min(jobs, len(left)) * peak / 2**30,
         ends_early=rules.ruleset != BUDGET,
         by_workload=costs,
@@ -147,7 +148,7 @@ def estimate(
 def _seconds(trial: Trial, workload: Workload, cost: Cost, rules: Rules, reference: str) -> tuple[float, float]:
     """Of training and of evaluation, if it does not end early."""
     pace = cost.step_seconds.get(trial.contestant)
-    if pace is None:  # who cannot take a step takes no time
+    if pace is None:  # a contestant that cannot take a step takes no time
         return 0.0, 0.0
     steps = float(rules.most_steps(workload.max_steps, trial.kind))
     if rules.ruleset == BUDGET:
@@ -192,22 +193,22 @@ def _cost(
     """Of one workload, or why it cannot be raced."""
     # Twice, because the first one may have to make or load its data.
     for _ in range(2):
-        checked = preparing.check(engine, entry, entry.workload.target, rules.seed)
+        checked = step_costs.check(engine, entry, entry.workload.target, rules.seed)
         if checked.problem is not None:
             return checked.problem
-    request = preparing.workload_request(entry, entry.workload.target)
+    request = step_costs.workload_request(entry, entry.workload.target)
     seconds, states, peak, problems = {}, {}, 0, {}
     for contestant in contestants:
-        cost = known.steps.get((entry.name, contestant.name)) or preparing.glance(engine, request, contestant)
-        if "note" in cost:
-            problems[contestant.name] = cost["note"]
+        cost = known.steps.get((entry.name, contestant.name)) or step_costs.quick_step_time(engine, request, contestant)
+        if isinstance(cost, End):
+            problems[contestant.name] = cost.note or cost.status
         else:
-            seconds[contestant.name] = float(cost["step_seconds"])
-            states[contestant.name] = int(cost["state_bytes"])
-            peak = max(peak, cost["peak_bytes"] or 0)
+            seconds[contestant.name] = cost.step_seconds
+            states[contestant.name] = cost.state_bytes
+            peak = max(peak, cost.peak_bytes or 0)
     if not seconds:
         note = next(iter(problems.values()))
-        return preparing.problem_of(entry.name, "no contestant can take a step", note)
+        return step_costs.problem_of(entry.name, "no contestant can take a step", note)
     lines = [f"{name} cannot take a step: {note.splitlines()[0]}" for name, note in problems.items()]
     return Cost(seconds, checked.seconds, states, peak, tuple(lines))
 
@@ -218,7 +219,7 @@ class _Stored:
 
     ended: Set[tuple[str, str, str, int, int]] = frozenset()
     """Trials: kind, workload, contestant, study, number."""
-    steps: Mapping[tuple[str, str], Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    steps: Mapping[tuple[str, str], Calibrated] = dataclasses.field(default_factory=dict)
     """(workload, contestant) → its calibration."""
     targets: Set[str] = frozenset()
     """Workloads whose target is set."""
@@ -229,11 +230,10 @@ def _stored(entries: Sequence[Entry], contestants: Sequence[Contestant], rules: 
     if not path.exists():
         return _Stored()
     with Results(path, writable=False) as results:
-        if not results.begun_workloads() and not continuing.is_same(results, entries, contestants, rules):
+        if not results.begun_workloads() and not resume.is_same(results, entries, contestants, rules):
             return _Stored()  # the race will begin anew
-        continuing.check(results, entries, contestants, rules)
+        resume.check(results, entries, contestants, rules)
         rows = [*results.rows(), *results.rows(TARGET)]
         ended = {(r.kind, r.workload, r.contestant, r.study, r.number) for r in rows if r.status is not None}
-        steps = {key: dataclasses.asdict(cost) for key, cost in results.calibration().items()}
         targets = {name for name, about in results.workloads().items() if about["target"] is not None}
-        return _Stored(ended, steps, targets, results.reference(contestants))
+        return _Stored(ended, results.calibration(), targets, results.reference(contestants))

@@ -13,10 +13,25 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from fallline.measure import machine
-from fallline.race import continuing, preparing
-from fallline.race.clock import StepClock
+from fallline.race import step_costs
+from fallline.race.clock.step_clock import StepClock
 from fallline.race.contestants import Contestant
-from fallline.race.engine import LOST, Engine, Event
+from fallline.race.engine import Engine
+from fallline.race.engine.messages import (
+    CRASHED,
+    ENDED,
+    FAILED,
+    GO_ON,
+    OVER_BUDGET,
+    STOP,
+    Assignment,
+    End,
+    Evaluation,
+    Lost,
+    Notice,
+    Reply,
+    RunTrial,
+)
 from fallline.race.plan import (
     BUDGET,
     RACE,
@@ -29,9 +44,8 @@ from fallline.race.plan import (
     target_trials,
     trials,
 )
-from fallline.race.results import Results, Row
-from fallline.race.stopping import EarlyStop
-from fallline.race.training import CRASHED, ENDED, FAILED, GO_ON, OVER_BUDGET, STOP
+from fallline.race.results import Results, Row, resume
+from fallline.race.verdict.early_stop import EarlyStop
 from fallline.workloads import Workload
 from fallline.workloads.workload import LOWER
 
@@ -68,7 +82,7 @@ class Race:
         self.save_every = save_every
         self.command = command
         """The arguments it was started with, for the record."""
-        self._unable: dict[tuple[str, str], Event] = {}
+        self._unable: dict[tuple[str, str], End] = {}
         """(workload, contestant) → why it could not take a step."""
         self._goals: dict[str, Workload] = {}
         """The workloads with the targets that are raced to."""
@@ -90,10 +104,10 @@ class Race:
         # Before anything is measured: whoever asks for the status meanwhile sees what is to run.
         self.results.add_trials(trials(list(self.entries.values()), list(self.contestants.values()), self.rules))
         files = {
-            **continuing.workload_files(self.entries.values()),
-            **continuing.optimizer_files(self.contestants.values()),
+            **resume.workload_files(self.entries.values()),
+            **resume.optimizer_files(self.contestants.values()),
         }
-        for line in continuing.changed_files(self.results, files):
+        for line in resume.changed_files(self.results, files):
             self.progress.notice(line)
         try:
             self.results.checkpoints.mkdir(exist_ok=True)
@@ -113,7 +127,13 @@ class Race:
         shutil.rmtree(self.results.checkpoints, ignore_errors=True)
 
     def measure_again(self) -> None:
-        """The clock of a race that is stored, anew: in a quiet hour, for trials that ran in a busy one."""
+        """Measures the clock of a stored race anew: in a quiet hour, for trials that ran in a busy one.
+
+        The caller gives the race's workloads and contestants, as to every race: a results file names files, but whether
+        they are run is for the user to say (``resume.entries_again``).
+        """
+        for entry in self.entries.values():
+            resume.refuse_another_file(self.results, entry)
         if self.rules.clock == STEPS_CLOCK:
             raise RaceError(
                 f"{self.results.path}: was raced by steps alone (--clock steps); there is no clock to measure"
@@ -129,7 +149,7 @@ class Race:
     # ------------------------------------------------------------------ before the trials
 
     def _leave_out(self, entry: Entry, problem: str) -> None:
-        """What was measured on it before stays; the others are raced."""
+        """Goes on without a workload; rows that were stored for it stay."""
         self.results.leave_out(entry.name, problem)
         del self.entries[entry.name]
         if self.entries:
@@ -140,7 +160,7 @@ class Race:
         stored = self.results.workloads()[entry.name]
         if stored["untrained"] is not None and stored["problem"] is None:
             return
-        checked = preparing.check(self.engine, entry, stored["target"], self.rules.seed)
+        checked = step_costs.check(self.engine, entry, stored["target"], self.rules.seed)
         if checked.problem is not None:
             self._leave_out(entry, checked.problem)
         else:
@@ -154,30 +174,33 @@ class Race:
         who = ", ".join(self.contestants) if len(self.contestants) < 4 else f"{len(self.contestants)} contestants"
         self.progress.notice(f"Measuring steps of {who} on {entry.name}")
         target = self.results.workloads()[entry.name]["target"]
-        costs = preparing.measure_steps(
+        costs = step_costs.measure_steps(
             self.engine,
-            preparing.workload_request(entry, target),
+            step_costs.workload_request(entry, target),
             list(self.contestants.values()),
-            seconds=preparing.CALIBRATION_SECONDS,
+            seconds=step_costs.CALIBRATION_SECONDS,
         )
         if not costs.found:
-            note = next(iter(costs.failed.values()))["note"]
-            self._leave_out(entry, preparing.problem_of(entry.name, "no contestant can take a step", note))
+            note = next(iter(costs.failed.values())).note or FAILED
+            self._leave_out(entry, step_costs.problem_of(entry.name, "no contestant can take a step", note))
             return
         for name, event in costs.failed.items():
-            self.progress.notice(f"{name} cannot take a step on {entry.name}: {str(event['note']).splitlines()[0]}")
+            self.progress.notice(f"{name} cannot take a step on {entry.name}: {event.reason}")
             self._unable[entry.name, name] = event
         known = {} if anew else {c: cost for (w, c), cost in self.results.calibration().items() if w == entry.name}
-        new, scale = preparing.on_stored_clock(costs.found, known)
+        new, scale = step_costs.on_stored_clock(costs.found, known)
         self.results.set_calibration(entry.name, new, costs.samples, machine.describe(), scale)
         self._tell_how_well(entry, costs, new)
 
-    def _tell_how_well(self, entry: Entry, costs: preparing.StepCosts, names: Iterable[str]) -> None:
+    def _tell_how_well(self, entry: Entry, costs: step_costs.StepCosts, names: Iterable[str]) -> None:
         loosest = costs.loosest(names)
         if loosest is None:
             return
         name, share = loosest
-        again = f"`fallline race --calibrate --results {shlex.quote(str(self.results.path))}` measures them again"
+        # Users' files are run only if they are named.
+        files = [each.spec for each in self.entries.values() if each.file is not None]
+        command = shlex.join(["fallline", "race", *files, "--calibrate", "--results", str(self.results.path)])
+        again = f"`{command}` measures them again"
         self.progress.notice(
             f"Steps on {entry.name} are known to ±{100 * share:.1f} % ({name}), {costs.stopped[name]}: the machine was "
             f"busy; {'trials are as long as they allow' if self.rules.ruleset == BUDGET else again}"
@@ -204,7 +227,7 @@ class Race:
             self.progress.notice(f"{entry.name}: target {entry.workload.metric} {target:.4g}")
 
     def _best_values(self, entry: Entry) -> list[float]:
-        """Of every trial that sets the target, best first; ±∞ of those that gave no value."""
+        """The best value of every trial that sets the target, best first; ±∞ where a trial gave no value."""
         lower = entry.workload.direction == LOWER
         found = []
         for row in self.results.rows(TARGET):
@@ -223,7 +246,7 @@ class Race:
         return self.rules.most_steps(self.entries[row.workload].workload.max_steps, row.kind)
 
     def _budget_seconds(self, workload: str, clock: StepClock) -> float:
-        """What the reference takes for the workload's budget."""
+        """The seconds that the reference takes for the workload's budget."""
         # In the order in which they were entered first, which a later command does not change.
         others = [self.reference.name, *(contestant.name for contestant in self.results.contestants())]
         unit = next(name for name in others if clock.knows(workload, name))
@@ -265,17 +288,22 @@ class Race:
                 self._submit(slot, row, clock)
             slot, event = self.engine.wait()
             row = running[slot]
-            if event["event"] == "evaluation":
+            if isinstance(event, Evaluation):
                 self.engine.reply(slot, self._evaluated(row, event, stop))
+                continue
+            if isinstance(event, Notice):
+                self.progress.notice(event.text)
+                self.engine.reply(slot, GO_ON)
                 continue
             del running[slot]
             free.append(slot)
-            if event["event"] == LOST and lost[row.id] + 1 < preparing.ATTEMPTS:
+            if isinstance(event, Lost) and lost[row.id] + 1 < step_costs.ATTEMPTS:
                 lost[row.id] += 1
-                self.progress.notice(f"{_named(row)}: {event['note']}; it goes on from its last checkpoint")
+                self.progress.notice(f"{_named(row)}: {event.note}; it goes on from its last checkpoint")
                 waiting.appendleft(row)
                 continue
-            self._ended(row, event, stop)
+            assert isinstance(event, End | Lost)
+            self._ended(row, End(FAILED, note=event.note) if isinstance(event, Lost) else event, stop)
 
     def _checkpoint(self, row: Row) -> Path:
         return self.results.checkpoints / f"{row.id}.pt"
@@ -285,53 +313,48 @@ class Race:
         known = row.max_steps or self._lengths.get((row.kind, row.workload, row.contestant))
         max_steps = known or self.max_steps(row, clock)
         recorded = self.results.start(row.id, max_steps)
-        task = {
-            "trial": row.id,
-            "contestant": dataclasses.asdict(self.contestants[row.contestant]),
-            "point": row.point,
-            "seed": row.seed,
-            "max_steps": max_steps,
-            "stop_at_target": self.rules.ruleset != BUDGET and row.kind == RACE,
-            "checkpoint": str(self._checkpoint(row)),
-            "recorded": recorded,
-            "save_every": self.save_every,
-        }
+        task = Assignment(
+            trial=row.id,
+            contestant=self.contestants[row.contestant],
+            point=row.point,
+            seed=row.seed,
+            max_steps=max_steps,
+            stop_at_target=self.rules.ruleset != BUDGET and row.kind == RACE,
+            checkpoint=str(self._checkpoint(row)),
+            recorded=recorded,
+            save_every=self.save_every,
+        )
         goal = self._goals[row.workload].target
-        workload = preparing.workload_request(self.entries[row.workload], goal)
-        self.engine.submit(slot, {"do": "trial", "workload": workload, "task": task})
+        self.engine.submit(slot, RunTrial(step_costs.workload_request(self.entries[row.workload], goal), task))
 
-    def _evaluated(self, row: Row, event: Event, stop: EarlyStop) -> str:
-        value = event["value"]
-        reached = row.kind == RACE and value is not None and self._goals[row.workload].reached(value)
+    def _evaluated(self, row: Row, event: Evaluation, stop: EarlyStop) -> Reply:
+        reached = row.kind == RACE and event.value is not None and self._goals[row.workload].reached(event.value)
         if not self.results.add_evaluation(row.id, event, reached):
-            self.results.remark(
-                row.id, f"not deterministic: step {event['step']} gave another value when it was repeated"
-            )
-        if event.get("unsaved") and row.id not in self._unsaved:
+            self.results.remark(row.id, f"not deterministic: step {event.step} gave another value when it was repeated")
+        if event.unsaved and row.id not in self._unsaved:
             self._unsaved.add(row.id)
             self.progress.notice(
-                f"{_named(row)}: its checkpoint cannot be saved ({event['unsaved']}); if it is interrupted, it goes on "
+                f"{_named(row)}: its checkpoint cannot be saved ({event.unsaved}); if it is interrupted, it goes on "
                 "from the one before, or begins anew"
             )
         if reached:
-            stop.reached(row, event["step"])
+            stop.reached(row, event.step)
             return GO_ON
-        reason = stop.reason(row, event["step"])
+        reason = stop.reason(row, event.step)
         if reason is None:
             return GO_ON
         self.results.remark(row.id, reason)
         return STOP
 
-    def _ended(self, row: Row, event: Event, stop: EarlyStop) -> None:
-        status = FAILED if event["event"] == LOST else event["status"]
-        if status in (OVER_BUDGET, ENDED) and not self.results.has_values(row.id):
+    def _ended(self, row: Row, event: End, stop: EarlyStop) -> None:
+        if event.status in (OVER_BUDGET, ENDED) and not self.results.has_values(row.id):
             self.results.remark(row.id, "the metric was never a number")
-        self.results.end(row.id, status, event, event.get("note"))
+        self.results.end(row.id, event)
         stop.ended(row)
         self._checkpoint(row).unlink(missing_ok=True)
-        if status in (CRASHED, FAILED):
-            self.progress.notice(f"{_named(row)} {status}: {str(event['note']).splitlines()[0]}")
-        self.progress.trial_ended(row, status)
+        if event.status in (CRASHED, FAILED):
+            self.progress.notice(f"{_named(row)} {event.status}: {event.reason}")
+        self.progress.trial_ended(row, event.status)
 
 
 def _named(row: Row) -> str:

@@ -26,7 +26,7 @@ from fallline.measure.interleave import (
     until_all,
     until_decided,
 )
-from fallline.measure.memory import give_back
+from fallline.measure.memory import trim_malloc
 from fallline.measure.traffic import passes
 from fallline.step.arms import arms_with_room, build_arms, tensors
 from fallline.step.implementations import build, named
@@ -108,7 +108,7 @@ def measure(cell: Cell, limits: Limits, family: int) -> CellRecord:
         facts["pinning"] = machine.pinning()
         if able:
             _build_and_time(cell, able, records, facts, limits, family)
-    give_back()
+    trim_malloc()
     return CellRecord(cell, records, facts)
 
 

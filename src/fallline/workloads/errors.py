@@ -1,4 +1,4 @@
-"""What is wrong with a workload, in one line; below it a user's own traceback, if the user's code raised."""
+"""Errors of a workload, in one line; below it a user's own traceback, if the user's code raised."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fallline.workloads.average_precision import mean_average_precision
+from fallline.workloads.metrics.average_precision import mean_average_precision
 from fallline.workloads.seeding import minibatch, numpy_generator
 from fallline.workloads.workload import HIGHER, About, Workload
 

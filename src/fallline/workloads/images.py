@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fallline.workloads import fashion_mnist
+from fallline.workloads.data import fashion_mnist
 from fallline.workloads.seeding import generator, minibatch
 from fallline.workloads.workload import About, Workload
 

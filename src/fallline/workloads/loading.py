@@ -1,4 +1,4 @@
-"""From what a user names, a built-in workload or a file of one's own, to the workload."""
+"""Loads the workload that a user names: a built-in one, or one from a file."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from fallline.workloads.data.idx import BadFile
 from fallline.workloads.errors import WorkloadError, raised
-from fallline.workloads.idx import BadFile
 from fallline.workloads.targets import with_target
 from fallline.workloads.workload import Workload
 

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fallline.workloads.metrics.ssim import ssim
 from fallline.workloads.seeding import generator, minibatch
-from fallline.workloads.ssim import ssim
 from fallline.workloads.workload import HIGHER, About, Workload
 
 SIZE, ELLIPSES = 32, 8
@@ -54,7 +54,7 @@ class UNet(nn.Module):
 
 @functools.cache
 def data() -> tuple[Tensor, Tensor]:
-    """What the scanner gives, and the truth: each (count, 1, SIZE, SIZE)."""
+    """The scanner's images, and the true ones: each (count, 1, SIZE, SIZE)."""
     random = generator(0, "mri")
     count = TRAINING + VALIDATION
     axis = torch.linspace(-1, 1, SIZE)

@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fallline.workloads.metrics.word_error_rate import word_error_rate
 from fallline.workloads.seeding import minibatch, numpy_generator
-from fallline.workloads.word_error_rate import word_error_rate
 from fallline.workloads.workload import About, Workload
 
 LETTERS = "aeioubdgklmn"

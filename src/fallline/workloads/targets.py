@@ -1,4 +1,4 @@
-"""Targets and how they were found: the records in ``targets.json``, written by ``set_targets``.
+"""Targets and how they were found: the records in ``targets.json``, written by ``benchmarks/set_targets.py``.
 
 A target belongs to a workload and its data: ``images_resnet`` has one for Fashion-MNIST and one for the stand-in.
 """
@@ -25,7 +25,7 @@ def records() -> dict[str, dict[str, Any]]:
 
 
 def record(name: str, family: str) -> dict[str, Any] | None:
-    """What is known of one target: value, date, machine, the methods and their settings; None if it was never set."""
+    """The record of one target: value, date, machine, the methods and their settings; None if it was never set."""
     return records().get(name, {}).get(family)
 
 

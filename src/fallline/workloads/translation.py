@@ -129,7 +129,7 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """Of the encoder, or with ``cross`` of the decoder."""
+    """A layer of the encoder, or with ``cross`` of the decoder."""
 
     def __init__(self, cross: bool, activation: nn.Module, gated: bool):
         super().__init__()

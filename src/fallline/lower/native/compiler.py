@@ -14,14 +14,13 @@ import hashlib
 import os
 import shlex
 import shutil
-import stat
 import subprocess
 import tempfile
 import warnings
 from pathlib import Path
 
 import fallline
-from fallline.cache import cache_location
+from fallline.cache import CacheRefused, private_cache
 from fallline.lower.native.emit import translation_unit
 from fallline.lower.native.library import NativeUnavailable
 
@@ -103,18 +102,12 @@ def _temporary_cache() -> Path:
 
 def cache_directory() -> Path:
     """The place of compiled rules, made if need be; private to the user."""
-    path = cache_location()
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = private_cache()
     except OSError:
         return _temporary_cache()
-    info = path.stat()
-    if info.st_uid != os.getuid():
-        raise NativeUnavailable(f"the cache directory {path} belongs to another user; set FALLLINE_CACHE_DIR")
-    if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise NativeUnavailable(
-            f"others may write to the cache directory {path}; run `chmod go-w {path}` or set FALLLINE_CACHE_DIR"
-        )
+    except CacheRefused as error:
+        raise NativeUnavailable(str(error)) from None
     if not os.access(path, os.W_OK):
         return _temporary_cache()
     return path

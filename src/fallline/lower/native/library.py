@@ -9,11 +9,11 @@ from ctypes import POINTER, Structure, c_double, c_int32, c_int64, c_uint32, c_u
 from pathlib import Path
 
 import fallline
+from fallline.switches import OFF, ON
 
 MAX_PASSES = 6
 FILE = "native/libfallline_native.so"
 INSTRUCTION_SETS = ("baseline", "avx2", "avx512")
-ON, OFF = ("", "1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 class NativeUnavailable(RuntimeError):

@@ -1,0 +1,76 @@
+"""The rules of a race: how contestants are tuned, when a trial ends, which clock counts."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from fallline.score.algoperf import TAU_MAX
+
+EXTERNAL, SELF, BUDGET = "external", "self", "budget"
+RULESETS = (EXTERNAL, SELF, BUDGET)
+CALIBRATED_CLOCK, STEPS_CLOCK = "calibrated", "steps"
+CLOCKS = (CALIBRATED_CLOCK, STEPS_CLOCK)
+SELF_TUNING_FACTOR = 3.0
+"""A self-tuning contestant's budget over an externally tuned one's: 3 in AlgoPerf v0.5, 1.5 since v0.6."""
+
+MOST_TRIALS = 100_000
+"""The most trials of a race: more than anybody runs, and few enough to draw their points in seconds."""
+
+RACE, TARGET = "race", "target"
+"""Kinds of trials: those that are scored, and those of the reference that set a target where there is none."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """How contestants are tuned and when a trial ends."""
+
+    ruleset: str = EXTERNAL
+    trials: int = 5
+    studies: int = 5
+    seed: int = 0
+    self_factor: float = SELF_TUNING_FACTOR
+    clock: str = CALIBRATED_CLOCK
+    """``calibrated``: steps × seconds per step, measured apart; ``steps``: steps alone, no calibration."""
+    early_stop: bool = True
+    tau_max: float = TAU_MAX
+    seconds: float | None = None
+    """In an equal-time race, how long everybody trains on the clock; None: as long as the reference's budget takes."""
+
+    @property
+    def tuned(self) -> bool:
+        return self.ruleset == EXTERNAL or (self.ruleset == BUDGET and self.trials > 1)
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether trials that can no longer count are ended; never where all have the same time."""
+        return self.early_stop and self.ruleset != BUDGET
+
+    @property
+    def trials_per_study(self) -> int:
+        return self.trials if self.tuned else 1
+
+    def most_steps(self, budget: int, kind: str = RACE) -> int:
+        """The most steps of a trial on a workload with this budget: more without tuning; with equal times this is the
+        reference's number, and the others' follow from the clock."""
+        if kind == TARGET:
+            return target_horizon(budget)
+        return math.ceil(budget * self.self_factor) if self.ruleset == SELF else budget
+
+    def fixed(self) -> dict[str, Any]:
+        """The settings that must not change when a race goes on; studies may become more."""
+        return {
+            "ruleset": self.ruleset,
+            "trials": self.trials_per_study,
+            "seed": self.seed,
+            "self_factor": self.self_factor if self.ruleset == SELF else None,
+            "clock": self.clock,
+            "early_stop": self.early_stop,
+            "seconds": self.seconds,
+        }
+
+
+def target_horizon(budget: int) -> int:
+    """The steps in which a target is set: two thirds of the budget."""
+    return max(1, 2 * budget // 3)

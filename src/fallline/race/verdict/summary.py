@@ -1,0 +1,341 @@
+"""The summary of a results file: times to target on every clock, quality at an equal budget, costs, one verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import NormalDist
+from typing import Any
+
+from fallline.measure.store import StoreError
+from fallline.race.clock.step_clock import StepClock
+from fallline.race.engine.messages import CENSORED, CRASHED, FAILED, OUT_OF_MEMORY
+from fallline.race.plan import BUDGET, STEPS_CLOCK, Rules
+from fallline.race.results import Calibrated, Results, Row
+from fallline.race.results.phase import phase
+from fallline.race.verdict.early_stop import PAST_TAU_MAX, fastest_medians, late_studies, latest, without_late
+from fallline.race.verdict.quality import Quality, qualities
+from fallline.score.leaderboard import Leaderboard, leaderboard, without_infinity
+from fallline.score.times import StudyTimes
+from fallline.workloads.loading import HELD_OUT
+
+SECONDS, STEPS, WALL = "seconds", "steps", "wall"
+CLOCKS = {SECONDS: "steps × calibrated seconds per step", STEPS: "steps", WALL: "wall clock of the trials"}
+PLACEMENT_ERROR = 0.01
+"""By how much step times of one contestant differ from process to process beyond what their intervals say: by where
+its memory happens to lie.  Relative, one standard deviation; ``make race-checks`` measures it with twins."""
+MUCH_SLOWER = 0.2
+"""A step that took this much longer when it was measured than in the trials was measured on a busy machine."""
+INTERVAL_WIDTH = 2 * NormalDist().inv_cdf(0.975)
+"""The width of a calibrated step time's 95 % interval, in standard errors."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """A race, finished or not."""
+
+    rules: Rules
+    workloads: Mapping[str, Mapping[str, Any]]
+    contestants: tuple[str, ...]
+    reference: str
+    """The contestant that the others are compared with."""
+    boards: Mapping[str, Leaderboard]
+    """By clock."""
+    times: Mapping[str, StudyTimes]
+    calibration: Mapping[tuple[str, str], Calibrated]
+    statuses: Mapping[str, Counter[str]]
+    """Contestant → how its trials ended; "to run" for the rest."""
+    quality: tuple[Quality, ...]
+    training_hours: float
+    evaluation_hours: float
+    saved_hours: float
+    """By ending trials early, at most: they might have reached the target before their budget was used."""
+    notes: tuple[str, ...]
+    unfinished: int
+    phase: str | None
+    """The work before the trials, in a few words; None once they run, or have ended."""
+
+    @property
+    def board(self) -> Leaderboard:
+        return self.boards[SECONDS if SECONDS in self.boards else STEPS]
+
+    @property
+    def warning(self) -> str | None:
+        """Where clocks rank otherwise, the step time of the implementation decides, or the machine was busy."""
+        main = self.board
+        differing = [clock for clock, board in self.boards.items() if _contradicts(board, main)]
+        if not differing:
+            return None
+        counted = {row.contestant for board in self.boards.values() for row in board.rows if row.score > 0.0}
+        parts = [
+            f"by {CLOCKS[clock]}: {', '.join(r.contestant for r in self.boards[clock].rows if r.contestant in counted)}"
+            for clock in differing
+        ]
+        return f"Warning: the order depends on the clock; {'; '.join(parts)}."
+
+    @property
+    def broken(self) -> bool:
+        """Whether no trial at all trained to an end of its own."""
+        ends = {status for counts in self.statuses.values() for status in counts}
+        return bool(ends) and ends <= {CRASHED, FAILED, OUT_OF_MEMORY}
+
+    @property
+    def verdict(self) -> str:
+        if self.broken:
+            return f"No trial could be trained to its end; {self.notes[0]}."
+        if self.unfinished:
+            left = "1 trial is" if self.unfinished == 1 else f"{self.unfinished} trials are"
+            now = f"{self.phase}; " if self.phase else ""
+            return f"The race has not ended: {now}{left} to run; the same command goes on."
+        never = [row.contestant for row in self.board.rows if row.reached == 0]
+        sentence = self.board.verdict
+        if never and len(never) < len(self.board.rows):
+            sentence += f" Without a target reached in time in most studies: {', '.join(never)}."
+        return sentence
+
+    def _top_two(self) -> dict[str, Any] | None:
+        """The comparison of the first two, and how many studies each would separate them."""
+        if len(self.board.rows) < 2:
+            return None
+        first, second = (row.contestant for row in self.board.rows[:2])
+        pair = self.board.pair(first, second)
+        if pair.first != first:
+            pair = dataclasses.replace(pair, first=first, second=second, difference=-pair.difference)
+        return {**dataclasses.asdict(pair), "separated": pair.separated, "studies": self.board.studies}
+
+    def as_data(self) -> dict[str, Any]:
+        return without_infinity(
+            {
+                "rules": dataclasses.asdict(self.rules),
+                "workloads": {name: dict(facts) for name, facts in self.workloads.items()},
+                "clocks": {clock: board.as_data() for clock, board in self.boards.items()},
+                "calibration": [
+                    {"workload": w, "contestant": c, **dataclasses.asdict(cost)}
+                    for (w, c), cost in self.calibration.items()
+                ],
+                "statuses": {name: dict(counts) for name, counts in self.statuses.items()},
+                "quality_at_budget": [{**dataclasses.asdict(q), "verdict": q.verdict} for q in self.quality],
+                "training_hours": self.training_hours,
+                "evaluation_hours": self.evaluation_hours,
+                "saved_hours": self.saved_hours,
+                "notes": list(self.notes),
+                "unfinished": self.unfinished,
+                "phase": self.phase,
+                "warning": self.warning,
+                "verdict": self.verdict,
+                "top_two": self._top_two(),
+            }
+        )
+
+
+def _contradicts(board: Leaderboard, main: Leaderboard) -> bool:
+    """Whether somebody is strictly above somebody else here, and strictly below there; ties are no contradiction."""
+    here = {row.contestant: row.score for row in board.rows}
+    return any(
+        above.score > below.score and here[above.contestant] < here[below.contestant]
+        for above, below in itertools.combinations(main.rows, 2)
+    )
+
+
+def summarize(results: Results) -> Summary:
+    """Everything there is to say, computed from the stored rows alone."""
+    rules, rows = results.rules(), results.rows()
+    calibration = results.calibration()
+    problems = [facts["problem"] for facts in results.workloads().values() if facts["problem"]]
+    workloads = {name: facts for name, facts in results.workloads().items() if not facts["problem"]}
+    if not workloads:
+        raise StoreError(f"{results.path}: nothing was raced: {'; '.join(text.splitlines()[0] for text in problems)}")
+    contestants = tuple(contestant.name for contestant in results.contestants())
+    training, evaluation = results.spent()
+    rows = [row for row in rows if row.workload in workloads]
+    clock = StepClock(rules, calibration, {name: about["facts"]["eval_every"] for name, about in workloads.items()})
+    forms: dict[str, Callable[[Row], float | None]] = {
+        SECONDS: lambda row: clock.seconds(row.workload, row.contestant, row.steps_to_target or math.inf),
+        STEPS: lambda row: row.steps_to_target,
+        WALL: lambda row: row.seconds_to_target,
+    }
+    if rules.clock == STEPS_CLOCK or not calibration:
+        del forms[SECONDS]
+    times = {name: study_times(rows, time_of, workloads, contestants) for name, time_of in forms.items()}
+    if SECONDS in times:
+        times[SECONDS] = dataclasses.replace(times[SECONDS], pace_errors=pace_errors(calibration))
+    main = SECONDS if SECONDS in times else STEPS
+    if rules.ends_early:
+        late = late_studies(times[main], rules.tau_max)
+        times = {name: without_late(table, late) for name, table in times.items()}
+    reference = results.reference(results.contestants())
+    allowed = _allowed(rows, rules, workloads, contestants)
+    limits = {
+        SECONDS: {(c, w): clock.seconds(w, c, steps) for (c, w), steps in allowed.items()},
+        STEPS: allowed,
+        WALL: None,  # nobody knows how long the rest of a budget would have taken
+    }
+    boards = {
+        name: leaderboard(table, tau_max=rules.tau_max, reference=reference, allowed=limits[name])
+        for name, table in times.items()
+    }
+    statuses: dict[str, Counter[str]] = {name: Counter() for name in contestants}
+    for row in rows:
+        statuses[row.contestant][row.status or "to run"] += 1
+    # Failures of trials first: a race in which nothing else happened quotes one.
+    notes = [*_notes(rows), *problems]
+    notes += [*_uneven_tuning(rows), *_ended_too_early(rows, rules, clock, times[main])]
+    notes += _slow_when_measured(rows, calibration, clock, rules)
+    return Summary(
+        rules=rules,
+        workloads=workloads,
+        contestants=contestants,
+        reference=reference,
+        boards=boards,
+        times=times,
+        calibration=calibration,
+        statuses=statuses,
+        quality=qualities(results, rows, workloads, contestants) if rules.ruleset == BUDGET else (),
+        training_hours=training / 3600,
+        evaluation_hours=evaluation / 3600,
+        saved_hours=_saved(rows, calibration) / 3600,
+        notes=tuple(notes),
+        unfinished=sum(row.status is None for row in rows),
+        phase=phase(results),
+    )
+
+
+def study_times(
+    rows: Sequence[Row],
+    time_of: Callable[[Row], float | None],
+    workloads: Mapping[str, Mapping[str, Any]],
+    contestants: Sequence[str],
+) -> StudyTimes:
+    """The fastest trial of every study that has ended; ``time_of`` gives a trial's time to target, None for a miss."""
+    cells: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
+    unfinished = {(r.contestant, r.workload, r.study) for r in rows if r.status is None}
+    for row in rows:
+        if (row.contestant, row.workload, row.study) in unfinished:
+            continue
+        cell = cells[row.contestant, row.workload]
+        time = time_of(row)
+        cell[row.study] = min(math.inf if time is None else time, cell.get(row.study, math.inf))
+    variants = {name: HELD_OUT[name] for name in workloads if HELD_OUT.get(name) in workloads}
+    scored = tuple(name for name in workloads if name not in variants)
+    return StudyTimes(tuple(contestants), scored, variants, cells, with_common_draws(rows))
+
+
+def pace_errors(calibration: Mapping[tuple[str, str], Calibrated]) -> dict[tuple[str, str], float]:
+    """(contestant, workload) → the relative standard error of its step time."""
+    return {
+        (contestant, workload): math.hypot(math.log(cost.high / cost.low) / INTERVAL_WIDTH, PLACEMENT_ERROR)
+        for (workload, contestant), cost in calibration.items()
+    }
+
+
+def with_common_draws(rows: Iterable[Row]) -> frozenset[str]:
+    """The contestants that share their seeds; a second name for one of them has seeds that nobody else has."""
+    sharing: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for row in rows:
+        sharing[row.workload, row.seed].add(row.contestant)
+    return frozenset(name for names in sharing.values() if len(names) > 1 for name in names)
+
+
+def _allowed(
+    rows: Sequence[Row], rules: Rules, workloads: Mapping[str, Mapping[str, Any]], contestants: Sequence[str]
+) -> dict[tuple[str, str], float]:
+    """(contestant, workload) → the most steps of its trials: what a miss counts as where speeds are compared."""
+    most = {workload: float(rules.most_steps(about["facts"]["max_steps"])) for workload, about in workloads.items()}
+    found = {(name, workload): steps for workload, steps in most.items() for name in contestants}
+    for row in rows:
+        if row.max_steps is not None and rules.ruleset == BUDGET:
+            found[row.contestant, row.workload] = float(row.max_steps)
+    return found
+
+
+def _uneven_tuning(rows: Sequence[Row]) -> list[str]:
+    """A line for each contestant with fewer trials a study than others: it has a fixed setting, or a short list."""
+    most: dict[str, int] = defaultdict(int)
+    for row in rows:
+        most[row.contestant] = max(most[row.contestant], row.number)
+    largest = max(most.values(), default=0)
+    return [
+        f"{name}: {number} {'trial' if number == 1 else 'trials'} a study, others have {largest}: "
+        f"{'it has no space to be tuned in' if number == 1 else 'its list has no more points'}"
+        for name, number in most.items()
+        if number < largest
+    ]
+
+
+def _saved(rows: Sequence[Row], calibration: Mapping[tuple[str, str], Calibrated]) -> float:
+    """Training that early ends avoided at most, at each trial's own pace where steps were not calibrated."""
+    seconds = 0.0
+    for row in rows:
+        if row.status == CENSORED and row.steps and row.max_steps:
+            cost = calibration.get((row.workload, row.contestant))
+            pace = cost.step_seconds if cost else (row.training_seconds or 0.0) / row.steps
+            seconds += (row.max_steps - row.steps) * pace
+    return seconds
+
+
+def _ended_too_early(rows: Sequence[Row], rules: Rules, clock: StepClock, times: StudyTimes) -> list[str]:
+    """Trials that ended for being late and would not be late now.
+
+    The clock was measured again since, or studies were added to an odd number, or a held-out variant.
+    """
+    fastest = fastest_medians(times)
+    count = sum(
+        row.status == CENSORED
+        and PAST_TAU_MAX in (row.note or "")
+        and clock.seconds(row.workload, row.contestant, row.steps or 0)
+        <= latest(fastest.get(row.workload, math.inf), rules.studies, rules.tau_max)
+        for row in rows
+    )
+    return [f"{count} ended early that might have counted with the clock or the studies there are now"] if count else []
+
+
+def _slow_when_measured(
+    rows: Sequence[Row], calibration: Mapping[tuple[str, str], Calibrated], clock: StepClock, rules: Rules
+) -> list[str]:
+    """Workloads whose steps took clearly longer when they were measured than in the trials that followed.
+
+    Trials share the machine and should be slower.  If they are faster, something else ran while steps were measured,
+    and an interval from that hour alone says nothing of it.
+    """
+    if rules.clock == STEPS_CLOCK:
+        return []
+    ratios: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in rows:
+        if row.steps and row.training_seconds and (row.workload, row.contestant) in calibration:
+            expected = clock.seconds(row.workload, row.contestant, row.steps)
+            ratios[row.workload, row.contestant].append(expected / row.training_seconds)
+    excess: dict[str, dict[str, float]] = defaultdict(dict)
+    for (workload, contestant), found in ratios.items():
+        ratio, share = statistics.median(found), calibration[workload, contestant].share
+        if ratio > 1 + max(MUCH_SLOWER, 2 * share):
+            excess[workload][contestant] = ratio
+    return [_slower(workload, found, calibration, rules) for workload, found in excess.items()]
+
+
+def _slower(
+    workload: str, found: Mapping[str, float], calibration: Mapping[tuple[str, str], Calibrated], rules: Rules
+) -> str:
+    name = max(found, key=lambda name: found[name])
+    then = calibration[workload, name].step_seconds
+    others = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    remedy = "race anew" if rules.ruleset == BUDGET else "measure them again with --calibrate"
+    return (
+        f"steps of {name}{others} on {workload} took {1e3 * then:.3g} ms when they were measured and "
+        f"{1e3 * then / found[name]:.3g} ms in the trials: the machine was busy then; {remedy}"
+    )
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    """Failures, one line per kind and contestant."""
+    found: Counter[tuple[str, str, str]] = Counter()
+    for row in rows:
+        if row.status not in (None, CENSORED) and row.note:
+            found[row.contestant, row.status, row.note.splitlines()[0]] += 1
+    return [
+        f"{contestant}: {count} {'trial' if count == 1 else 'trials'} {status}: {note}"
+        for (contestant, status, note), count in found.items()
+    ]

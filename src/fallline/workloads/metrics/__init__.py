@@ -1,0 +1,1 @@
+"""Validation metrics that torch does not have."""
