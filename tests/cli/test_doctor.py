@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fallline.cli.findings import SWITCHES
+from fallline.cli.doctor_checks import SWITCHES
 from tests.cli import Command
 
 pytestmark = pytest.mark.usefixtures("known_bandwidth")

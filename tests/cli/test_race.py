@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fallline.cli.race_request import read_entries
+from fallline.cli.race.request import read_entries
 from tests.cli import Command
 from tests.race import write_workload
 

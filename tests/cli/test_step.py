@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from fallline.cli.step_progress import Progress, seconds_left
+from fallline.cli.step.progress import Progress, seconds_left
 from fallline.measure import machine
-from fallline.step import adan_tables, claims, memory, memory_table, presets
 from fallline.step.gpt2 import Gpt2
 from fallline.step.plan import arms_of, grid
+from fallline.step.published import adan_tables, claims, memory, memory_table, presets
 from fallline.step.results import CellRecord, Results
 from tests.cli import Command
 

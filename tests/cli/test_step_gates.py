@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from fallline.step import adan_tables, arms, claims, memory_table, presets
+from fallline.step import arms
 from fallline.step.gpt2 import Gpt2
+from fallline.step.published import adan_tables, claims, memory_table, presets
 from tests.cli import Command
 
 GRID = ("step", "--optimizer", "adam", "--impl", "eager,fused", "--threads", "1", "--no-flush", "--steps", "20")

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import fallline
-from fallline.cli.race_listing import listing
-from fallline.cli.race_request import read_contestants
+from fallline.cli.contestants import listing
+from fallline.cli.race.request import read_contestants
 from fallline.race import preparing
 from fallline.race.building import build
 from fallline.race.contestants import BadContestant, Contestant, check, from_toml, named

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import fallline
-from fallline.cli.race_request import read_contestants
+from fallline.cli.race.request import read_contestants
 from fallline.race import continuing
 from fallline.race.building import build
 from fallline.race.contestants import BadContestant, Contestant, check, from_toml, named

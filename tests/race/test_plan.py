@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fallline.cli.race_request import read_entries
+from fallline.cli.race.request import read_entries
 from fallline.measure.store import StoreError
 from fallline.race.clock import StepClock
 from fallline.race.contestants import Contestant, named

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fallline.cli.output import render
-from fallline.cli.race_text import show_race
 from fallline.race.contestants import Contestant, named
+from fallline.race.document import show_race
 from fallline.race.plan import TARGET, Entry, Rules, target_trials, trials
 from fallline.race.quality import Quality
 from fallline.race.results import Calibrated, Results

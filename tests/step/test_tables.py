@@ -12,13 +12,14 @@ import pytest
 
 from fallline.cli.output import render
 from fallline.measure.gates import wrong_percentages
-from fallline.step import adan_tables, heatmap
+from fallline.step import heatmap
 from fallline.step.analyse import analyse
-from fallline.step.claims import adan_claims, adan_costs
 from fallline.step.layout import Table
 from fallline.step.plan import Conditions
-from fallline.step.presets import CONFIGURATIONS, adan_gpt2
-from fallline.step.published import ADAM_GRID, ADAN_GPT2, BadTable, agreement, read_grid
+from fallline.step.published import adan_tables
+from fallline.step.published.claims import adan_claims, adan_costs
+from fallline.step.published.presets import CONFIGURATIONS, adan_gpt2
+from fallline.step.published.sources import ADAM_GRID, ADAN_GPT2, BadTable, agreement, read_grid
 from fallline.step.tables import as_csv, as_data, speeds, times
 from tests.step.records import plan_of, record, records, slower_than_the_probe
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fallline.cli.exits import FAILED, BadInput
+from fallline.cli.exit_codes import FAILED, BadInput
 from fallline.cli.output import Json, Out, check_out, emit
 
 if TYPE_CHECKING:

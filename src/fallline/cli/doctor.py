@@ -13,7 +13,7 @@ from fallline.cli.output import Json, Out, check_out, emit
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fallline.cli.findings import Finding
+    from fallline.cli.doctor_checks import Finding
 
 NARROW = 60
 """Columns below which names stand above their values, not beside them."""
@@ -30,7 +30,7 @@ def doctor(
     everything missing what that costs and what to do.
     """
     check_out(out)
-    from fallline.cli.findings import examine
+    from fallline.cli.doctor_checks import examine
 
     if not quiet:
         typer.echo("Measuring memory bandwidth, about two seconds …", err=True)
@@ -63,7 +63,7 @@ def show(console: Console, findings: Sequence[Finding], sentence: str) -> None:
 
 def verdict(findings: Sequence[Finding]) -> str:
     """One sentence that answers: will it be fast here, and if not, why?"""
-    from fallline.cli.findings import counted
+    from fallline.cli.doctor_checks import counted
 
     by_name = {f.name: f for f in findings}
     problems = [f.name for f in findings if f.problem]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fallline.cli.exits import BadInput
+from fallline.cli.exit_codes import BadInput
 from fallline.cli.output import Json, Out, check_out, emit
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fallline.cli.exits import BadInput
+from fallline.cli.exit_codes import BadInput
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fallline.cli.exits import BadInput
+from fallline.cli.exit_codes import BadInput
 from fallline.cli.output import Json, Out, check_out, emit
 from fallline.cli.rows_table import CONTESTANT, RANK, Column, show_rows
 

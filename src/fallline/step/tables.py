@@ -10,7 +10,7 @@ from typing import Any
 from fallline.measure.stats import Estimate
 from fallline.step.analyse import ArmResult, CellResult, TableResult
 from fallline.step.layout import Table
-from fallline.step.published import GRID_NAMES
+from fallline.step.published.sources import GRID_NAMES
 
 SUSPECT = " !"
 """Marks a number that a gate does not believe."""

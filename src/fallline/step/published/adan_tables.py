@@ -11,7 +11,7 @@ from fallline.measure.stats import supported_decimals
 from fallline.step.analyse import CellResult, TableResult
 from fallline.step.gpt2 import Gpt2
 from fallline.step.layout import Table
-from fallline.step.presets import ADAM, ADAM_FUSED, CONFIGURATIONS, FUSED
+from fallline.step.published.presets import ADAM, ADAM_FUSED, CONFIGURATIONS, FUSED
 from fallline.step.tables import milliseconds
 
 MIB = 2**20

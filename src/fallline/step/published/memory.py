@@ -3,7 +3,7 @@
 *Seed-like*: one forward and backward pass, then one step, as the published table was taken: activations and states
 are never there together. *True*: the peak over a whole iteration from the second on, when states are resident.
 
-``python -m fallline.step.memory '{…}'`` measures in a process of its own. On ``meta`` tensors the same code
+``python -m fallline.step.published.memory '{…}'`` measures in a process of its own. On ``meta`` tensors the same code
 counts what would be allocated, without memory or time: the model behind figures marked "modelled".
 """
 
@@ -107,7 +107,7 @@ def measured(config: Gpt2, optimizer: str, implementation: str, threads: int, se
         "threads": threads,
         "seed": seed,
     }
-    command = [sys.executable, "-m", "fallline.step.memory", json.dumps(asked)]
+    command = [sys.executable, "-m", "fallline.step.published.memory", json.dumps(asked)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1:] or [f"the process ended with {done.returncode}"]

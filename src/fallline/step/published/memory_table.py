@@ -11,8 +11,8 @@ import torch
 
 from fallline.measure import machine
 from fallline.step.gpt2 import Gpt2
-from fallline.step.memory import Failed, measured, peaks
-from fallline.step.presets import CONFIGURATIONS
+from fallline.step.published.memory import Failed, measured, peaks
+from fallline.step.published.presets import CONFIGURATIONS
 from fallline.step.results import Results
 
 OPTIMIZERS = {"Adam": ("adam", "torch-loop"), "FusedAdan": ("adan", "fused")}

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fallline.cli.exits import BadInput
+from fallline.cli.exit_codes import BadInput
 
 if TYPE_CHECKING:
     from fallline.race.contestants import Contestant

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fallline.step import adan_tables, claims, tables
+from fallline.step import tables
 from fallline.step.analyse import TableResult
 from fallline.step.layout import Table
-from fallline.step.presets import ADAM_GRID, ADAN_GPT2
+from fallline.step.published import adan_tables, claims
+from fallline.step.published.presets import ADAM_GRID, ADAN_GPT2
 
 Memory = Mapping[str, Mapping[str, Any]]
 """What is known of memory, by the names that ``memory_table`` gives."""

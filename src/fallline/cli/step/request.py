@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fallline.cli.exits import BadInput
+from fallline.cli.exit_codes import BadInput
 
 if TYPE_CHECKING:
     from fallline.step.plan import Arm, Conditions, Plan
@@ -56,7 +56,7 @@ def plan_of(request: Request, given: Sequence[str] = ()) -> Plan:
     from fallline.measure import machine
     from fallline.optim.options import STATE_DTYPES
     from fallline.step.plan import Conditions
-    from fallline.step.presets import ADAN_GPT2, GRID_IMPLEMENTATIONS, adam_grid, adan_gpt2
+    from fallline.step.published.presets import ADAN_GPT2, GRID_IMPLEMENTATIONS, adam_grid, adan_gpt2
 
     if request.dtype not in DTYPES:
         raise BadInput(f"--dtype {request.dtype}: must be one of {', '.join(DTYPES)}")

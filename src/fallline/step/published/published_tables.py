@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fallline.step.adan_tables import time_table
 from fallline.step.analyse import TableResult
 from fallline.step.layout import Table
-from fallline.step.presets import ADAM, ADAM_FUSED, FUSED
-from fallline.step.published import ADAN_GPT2, Grid, agreement, rows_of, winner
+from fallline.step.published.adan_tables import time_table
+from fallline.step.published.presets import ADAM, ADAM_FUSED, FUSED
+from fallline.step.published.sources import ADAN_GPT2, Grid, agreement, rows_of, winner
 
 
 def grid(table: TableResult, published: Grid) -> Table:

@@ -6,7 +6,7 @@ import torch
 
 from fallline.measure.memory import LiveBytes, give_back, peak_resident, reset_peak_resident, resident, state_bytes
 from fallline.step.gpt2 import Gpt2
-from fallline.step.memory import measured, peaks
+from fallline.step.published.memory import measured, peaks
 
 SMALL = Gpt2(4, 2, 64, 300, 256)
 

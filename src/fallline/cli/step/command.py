@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fallline.cli.exits import BadInput
+from fallline.cli.exit_codes import BadInput
 from fallline.cli.output import Json, emit
-from fallline.cli.step_progress import Progress
+from fallline.cli.step.progress import Progress
 
 if TYPE_CHECKING:
     from fallline.step.plan import Plan
@@ -82,8 +82,8 @@ def step(
 
     Raw samples go to a results file first (--out); tables, winners and sentences are computed from there.
     """
-    from fallline.cli.step_request import Request, implementations_listed, plan_of
-    from fallline.cli.step_show import Format, present
+    from fallline.cli.step.request import Request, implementations_listed, plan_of
+    from fallline.step.document import Format, present
 
     if list_:
         _list(implementations_listed(), as_json)
@@ -149,6 +149,6 @@ def _measure(plan: Plan, results: Results, limits: Limits, fresh: bool, quiet: b
         with Progress(list(again), quiet) as progress:
             measure_cells(plan, again, results, dataclasses.replace(limits, told=progress.tell_round), progress.tell)
     if plan.with_memory:
-        from fallline.step.memory_table import measure_memory
+        from fallline.step.published.memory_table import measure_memory
 
         measure_memory(results, memory_seconds, limits.seed, lambda text: None if quiet else typer.echo(text, err=True))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fallline.cli.exits import BadInput
+from fallline.cli.contestants import listing, show_listing
+from fallline.cli.exit_codes import BadInput
 from fallline.cli.output import Json, Out, check_out, emit
-from fallline.cli.race_listing import listing, show_listing
-from fallline.cli.race_request import (
+from fallline.cli.race.request import (
     check_size,
     default_results,
     read_contestants,
@@ -213,7 +213,7 @@ def _run(
     quiet: bool,
     save_every: float | None,
 ) -> Summary:
-    from fallline.cli.race_progress import progress_of
+    from fallline.cli.race.progress import progress_of
     from fallline.race.results import Results
     from fallline.race.run import Race
     from fallline.race.summary import summarize
@@ -299,6 +299,6 @@ def _export(path: Path, form: str, folder: Path | None, as_json: bool) -> None:
 
 
 def show(console: Console, summary: Summary, path: Path, *, quiet: bool) -> None:
-    from fallline.cli.race_text import show_race
+    from fallline.race.document import show_race
 
     show_race(console, summary, path, quiet=quiet)

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fallline.cli.exits import BadInput
+from fallline.cli.exit_codes import BadInput
 from fallline.cli.output import NotWritten, check_out, emit, write
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from fallline.step.plan import Plan
-    from fallline.step.published import Grid
+    from fallline.step.published.sources import Grid
     from fallline.step.results import Results
 
 
@@ -28,7 +28,7 @@ class Format:
 
     def check(self, plan: Plan) -> None:
         """Refuses what could not be shown at the end, before anything is measured."""
-        from fallline.step.presets import ADAN_GPT2
+        from fallline.step.published.presets import ADAN_GPT2
 
         if self.figure is not None:
             self._check_figure(plan)
@@ -56,15 +56,15 @@ class Format:
 
     def grid(self) -> Grid | None:
         """The published grid to compare with."""
-        from fallline.step import presets, published
+        from fallline.step.published import presets, sources
 
         if self.against is None or self.against == presets.ADAN_GPT2:
             return None
         if self.against == presets.ADAM_GRID:
-            return published.ADAM_GRID
+            return sources.ADAM_GRID
         try:
-            return published.read_grid(Path(self.against))
-        except published.BadTable as error:
+            return sources.read_grid(Path(self.against))
+        except sources.BadTable as error:
             raise BadInput(str(error)) from error
 
 
@@ -72,10 +72,10 @@ class Report:
     """Everything there is to say about a plan's records."""
 
     def __init__(self, plan: Plan, results: Results, chosen: Format):
-        from fallline.step import words
+        from fallline.step import sentences
         from fallline.step.analyse import analyse
-        from fallline.step.comparisons import comparison
         from fallline.step.implementations import named
+        from fallline.step.published.comparisons import comparison
         from fallline.step.results import data_id
 
         records = results.load(plan.cells)
@@ -88,12 +88,12 @@ class Report:
         self.comparison = comparison(plan.name)
         self.data = data_id(records, self.memory)
         compiles = [arm.label for arm in plan.cells[0].arms if named(arm.implementation).compiles]
-        self.compiling = words.compile_times(self.tables, compiles)
-        self.recommendations = words.recommendations(self.tables)
+        self.compiling = sentences.compile_times(self.tables, compiles)
+        self.recommendations = sentences.recommendations(self.tables)
         parts = [part for table in self.tables for part in table.parts().values()]
-        self.wins = [(part.title, words.who_wins(part)) for part in parts if part.decided]
-        self.told_apart = [line for part in parts for line in words.told_apart(part)]
-        self.regions = [*self._regions(), *(line for part in parts for line in words.regions(part))]
+        self.wins = [(part.title, sentences.who_wins(part)) for part in parts if part.decided]
+        self.told_apart = [line for part in parts for line in sentences.told_apart(part)]
+        self.regions = [*self._regions(), *(line for part in parts for line in sentences.regions(part))]
         self.claims = [answer.text() for answer in self.comparison.claims(self.tables, self.memory)]
         self.against = self._against()
         shown, wrong_percentages = self.comparison.tables(self.tables, self.memory, exact=chosen.kind == "md")
@@ -101,14 +101,14 @@ class Report:
         self.notes = [*self._notes(), *wrong_percentages]
 
     def _regions(self) -> list[str]:
-        from fallline.step.words import good_and_poor
+        from fallline.step.sentences import good_and_poor
 
         if "compiled" not in self.tables[0].arms or not self.tables[0].decided:
             return []
         return good_and_poor(self.tables[0], "compiled")
 
     def _notes(self) -> list[str]:
-        from fallline.step import words
+        from fallline.step import sentences
 
         found = list(self.plan.notes)
         for table in self.tables:
@@ -122,7 +122,7 @@ class Report:
                 found += [f"{row.cell.label}, set aside: {text}" for text in row.wrong]
             if table.missing:
                 found.append(f"{table.title}: not measured yet: {', '.join(table.missing)}")
-        found += [*words.measured_twice(self.tables), *words.disturbed(self.tables)]
+        found += [*sentences.measured_twice(self.tables), *sentences.disturbed(self.tables)]
         found += self.comparison.notes(self.tables, self.memory)
         return list(dict.fromkeys(_merged(found)))
 
@@ -191,11 +191,11 @@ class Report:
     def _against(self) -> list[Any]:
         if self.chosen.against is None:
             return []
-        from fallline.step import beside_published
+        from fallline.step.published import published_tables
 
         grid = self.chosen.grid()
         first = self.tables[0]
-        return [beside_published.adan_gpt2(first) if grid is None else beside_published.grid(first, grid)]
+        return [published_tables.adan_gpt2(first) if grid is None else published_tables.grid(first, grid)]
 
     def markdown(self) -> str:
         parts = [table.markdown() for table in self.shown]

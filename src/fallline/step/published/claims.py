@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fallline.measure.stats import ALPHA
-from fallline.step.adan_tables import percent
 from fallline.step.analyse import CellResult, TableResult
 from fallline.step.gpt2 import Gpt2
-from fallline.step.presets import ADAM, ADAM_FUSED, CONFIGURATIONS, FUSED
-from fallline.step.published import ADAM_GRID, winner_counts
+from fallline.step.published.adan_tables import percent
+from fallline.step.published.presets import ADAM, ADAM_FUSED, CONFIGURATIONS, FUSED
+from fallline.step.published.sources import ADAM_GRID, winner_counts
+from fallline.step.sentences import region, wins
 from fallline.step.tables import milliseconds
-from fallline.step.words import region, wins
 
 MIB = 2**20
 
