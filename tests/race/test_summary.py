@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fallline.cli.output import render
+from fallline.document.terminal import plain
 from fallline.race.contestants import Contestant, named
-from fallline.race.document import show_race
+from fallline.race.document import document
 from fallline.race.plan import TARGET, Entry, Rules, target_trials, trials
 from fallline.race.quality import Quality
 from fallline.race.results import Calibrated, Results
@@ -58,7 +58,7 @@ def raced(
 
 
 def text(summary: Summary, width: int = 100) -> str:
-    return render(lambda console: show_race(console, summary, Path("r.sqlite"), quiet=False), width)
+    return plain(document(summary, Path("r.sqlite")), width)
 
 
 def test_times_are_steps_times_seconds_and_switches_at_evaluations(tmp_path: Path) -> None:

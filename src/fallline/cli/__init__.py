@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fallline.cli import data, doctor, optimizers, score
+from fallline.cli import contestants, data, doctor, optimizers, results, score
 from fallline.cli.exit_codes import run
 from fallline.cli.race.command import race
 from fallline.cli.step.command import step
@@ -26,6 +26,8 @@ app.command("optimizers")(optimizers.optimizers)
 app.command("doctor")(doctor.doctor)
 app.command("data")(data.data)
 app.command("race")(race)
+app.command("contestants")(contestants.contestants)
+app.add_typer(results.app, name="results")
 app.command("score")(score.score)
 app.command("step")(step)
 

@@ -1,11 +1,29 @@
-"""``fallline race --contestants list``: who can race, in which space each is tuned, and its setting without tuning."""
+"""``fallline contestants``: who can race, in which space each is tuned, and its setting without tuning."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fallline.cli.options import grouped
+from fallline.cli.output import Out, Shown, check_out, emit
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from fallline.document.blocks import Document
+
+
+@grouped
+def contestants(
+    *,
+    shown: Shown,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the names only.")] = False,
+    out: Out = None,
+) -> None:
+    """List who can race: every optimizer with its space, and AlgoPerf's entries."""
+    form = shown.chosen
+    check_out(out)
+    emit(document(listing(), names_only=quiet), form, out=out)
 
 
 def listing() -> list[dict[str, Any]]:
@@ -34,25 +52,32 @@ def listing() -> list[dict[str, Any]]:
     return rows
 
 
-def show_listing(console: Console) -> None:
-    from rich.table import Table
+def document(rows: list[dict[str, Any]], names_only: bool = False) -> Document:
+    from fallline.document.blocks import Document, Paragraph, Table
+    from fallline.document.cells import Cell, Column, Missing, Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("name", "schedule", "tuned in; untuned"):
-        table.add_column(column, overflow="fold")
-    for row in listing():
+    name = Column("name", align="left", key=True)
+    if names_only:
+        names = [row["name"] for row in rows if not row.get("missing")]
+        plain = Table("", [Column("", name="name", align="left", key=True)], [[Text(one)] for one in names])
+        return Document([plain], result=names)
+    columns = (name, Column("schedule", align="left"), Column("tuned in; untuned", align="left", prose=True))
+    cells: list[tuple[Cell, ...]] = []
+    for row in rows:
         if row.get("missing"):
-            table.add_row(row["name"], "–", f"not there: {row['missing']}")
+            cells.append((Text(row["name"]), Missing(row["missing"]), Text(f"not there: {row['missing']}")))
             continue
         average = f", {row['averaging']}" if row.get("averaging") else ""
-        if "points" in row:
-            space = f"{row['points']} points of its AlgoPerf entry"
-        else:
-            space = ", ".join(_dimension(name, dimension) for name, dimension in row["space"].items())
-        settings = ", ".join(f"{name} {_value(value)}" for name, value in row["settings"].items())
-        table.add_row(row["name"], row["schedule"] + average, f"{space}; untuned: {settings}")
-    console.print(table)
-    console.print("FILE.py:Class enters an optimizer of your own, at its defaults.")
+        settings = ", ".join(f"{key} {_value(value)}" for key, value in row["settings"].items())
+        cells.append((Text(row["name"]), Text(row["schedule"] + average), Text(f"{_space(row)}; untuned: {settings}")))
+    own = Paragraph("FILE.py:Class enters an optimizer of your own, at its defaults.")
+    return Document((Table("", columns, cells), own), result=rows)
+
+
+def _space(row: dict[str, Any]) -> str:
+    if "points" in row:
+        return f"{row['points']} points of its AlgoPerf entry"
+    return ", ".join(_dimension(name, dimension) for name, dimension in row["space"].items())
 
 
 def _dimension(name: str, dimension: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import fallline
 from fallline.cache import cache_location
+from fallline.document.numbers import counted
 from fallline.lower.native.compiler import compiler_version, find_compiler, is_whole, try_compiler
 from fallline.lower.native.library import NativeUnavailable, library
 from fallline.measure import machine
@@ -39,10 +40,6 @@ class Finding:
     @property
     def problem(self) -> bool:
         return bool(self.cost)
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def examine() -> list[Finding]:
@@ -140,10 +137,12 @@ def openmp() -> Finding:
 
 
 def memory_bandwidth() -> Finding:
+    from fallline.measure import known_speeds, load
     from fallline.measure.bandwidth import probe
     from fallline.measure.traffic import passes
 
     adamw = passes("adamw")[0]
+    meter = load.Meter()
     found = probe(adamw.reads, adamw.writes, _elements(adamw.reads))
     native = found.method.startswith("native")
     what = "AdamW's streams" if native else "a copy"
@@ -152,7 +151,14 @@ def memory_bandwidth() -> Finding:
         f"({found.reads} read, {found.writes} written; median of {len(found.samples)} samples, "
         f"best {found.best:.3g}; {counted(found.threads, 'thread')}, {found.method})"
     )
-    data = {**dataclasses.asdict(found), "median": found.median, "best": found.best}
+    streams, moved = (found.reads, found.writes), 4 * found.elements * (found.reads + found.writes)
+    key = known_speeds.key_of(machine.cpu_model(), found.method, found.threads, streams, moved, flushed=False)
+    busy = load.reason(meter.share(found.threads), found.median, known_speeds.fastest(key))
+    known_speeds.remember(key, found.median)
+    data = {**dataclasses.asdict(found), "median": found.median, "best": found.best, "busy": busy}
+    if busy is not None:
+        cost = f"{busy}: the figure is what was left, not what the machine has"
+        return Finding("memory bandwidth", value, cost, "stop other work and look again", data)
     if native:
         data["adamw_ms_per_100m"] = adamw.bytes_per_parameter * 100e6 / (found.median * 1e9) * 1e3
     return Finding("memory bandwidth", value, data=data)

@@ -5,6 +5,7 @@ Bad input gets one line that says what, where, and what would be right.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import sys
 from collections.abc import Callable
@@ -17,6 +18,23 @@ INTERRUPTED = 130  # as a shell reports it
 
 class BadInput(Exception):
     """What the user gave cannot work; the message names it and the remedy."""
+
+
+@dataclasses.dataclass(frozen=True)
+class failing_with:
+    """Turns the errors of a verb's own code into bad input, or into a run that failed, in one line."""
+
+    bad_input: tuple[type[Exception], ...] = ()
+    failed: tuple[type[Exception], ...] = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, self.bad_input):
+            raise BadInput(str(error)) from None
+        if isinstance(error, self.failed):
+            _leave(str(error), FAILED)
 
 
 def run(app: Callable[..., Any]) -> None:
@@ -34,7 +52,7 @@ def run(app: Callable[..., Any]) -> None:
     except KeyboardInterrupt:
         _leave("interrupted", INTERRUPTED)
     except OSError as error:
-        # Of whatever file an option names: no system looks one up whose name it cannot hold.
+        # Whichever option named the file: no system can look up a name that it cannot hold.
         if error.errno != errno.ENAMETOOLONG:
             raise
         _leave(f"{error.filename}: {error.strerror}; give a shorter one", BAD_INPUT)

@@ -1,101 +1,96 @@
-"""A race as text: leaderboard on both axes, costs, what went wrong, and the verdict."""
+"""A race as a document: its leaderboard on both axes, what it cost, what went wrong, and the verdict."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fallline.cli.rows_table import CONTESTANT, RANK, Column, show_rows
-from fallline.race.estimate import duration
+from fallline.document.blocks import Block, Document, Paragraph, Provenance, Table, Verdict
+from fallline.document.cells import Cell, Column, Missing, Number, Range, Text, number
+from fallline.document.numbers import Digits, byte_unit, counted, duration
 from fallline.race.summary import SECONDS, STEPS, WALL
-from fallline.step.layout import show_fitted
+from fallline.score.document import ABOVE_NEXT, CONTESTANT, RANK, Field, interval, table_of
+from fallline.score.figures import figures
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from fallline.race.estimate import Estimate
     from fallline.race.quality import Quality
     from fallline.race.summary import Summary
     from fallline.score.leaderboard import Row
 
-NONE = "–"
 EXPECTED = {"reached", "ended", "censored"}
 EXPLAINED = {"crashed", "failed", "out of memory"}
 """Ends of trials whose notes say how many there were, and why."""
 
 
-def show_race(console: Console, summary: Summary, path: Path, *, quiet: bool) -> None:
+def document(summary: Summary, path: Path) -> Document:
     several = len(summary.times[STEPS].columns) > 1
-    for line in _head(summary, several):
-        console.print(line)
-    console.print()
-    for title, columns in _of_several(summary) if several else _of_one(summary):
-        if title:
-            console.print(title)
-        show_rows(console, columns, summary.board.rows)
+    blocks: list[Block] = [Paragraph(line) for line in _head(summary, several)]
+    blocks += _of_several(summary) if several else _of_one(summary)
     if not several:
-        for quality in summary.quality:
-            _show_quality(console, quality)
-    if not quiet:
-        for line in _details(summary, path):
-            console.print(line)
-        console.print()
-    for quality in summary.quality:
-        console.print(quality.verdict)
-    console.print(summary.verdict)
+        blocks += [_quality(quality) for quality in summary.quality]
+    blocks += figures(summary.board)
+    blocks += [Paragraph(line, detail=True) for line in _details(summary, path)]
+    blocks += [Verdict(quality.verdict) for quality in summary.quality]
+    blocks.append(Verdict(summary.verdict))
+    result = summary.as_data()
+    return Document(blocks, Provenance(data_id(result), str(path)), result=result)
+
+
+def plan_document(plan: Estimate) -> Document:
+    return Document([Paragraph(line) for line in plan.lines()], result=plan.as_data())
+
+
+def data_id(result: dict[str, Any]) -> str:
+    """Names the times that a conclusion was drawn from: other times, another name."""
+    times = [result["clocks"], result["calibration"], result["quality_at_budget"]]
+    return hashlib.sha256(json.dumps(times, sort_keys=True).encode()).hexdigest()[:10]
 
 
 def _head(summary: Summary, numbered: bool) -> list[str]:
     rules = summary.rules
     how = {
-        "external": f"{rules.trials} quasirandom {'trial' if rules.trials == 1 else 'trials'} a study",
+        "external": f"{counted(rules.trials, 'quasirandom trial')} a study",
         "self": f"no tuning, {rules.self_factor:g}× budget",
         "budget": ("equal time" if rules.seconds is None else f"{rules.seconds:g} s of training each")
         + (f", {rules.trials} trials a study" if rules.trials > 1 else ", fixed settings"),
     }[rules.ruleset]
     lines = []
-    for number, name in enumerate(summary.times[STEPS].columns, 1):
+    for place, name in enumerate(summary.times[STEPS].columns, 1):
         about = summary.workloads[name]
         facts, target = about["facts"], about["target"]
         goal = "no target" if target is None else f"target {facts['metric']} {target:.5g}"
         source = f" ({about['target_from']})" if about["target_from"] not in (None, "given") else ""
-        prefix = f"{number}  " if numbered else ""
+        prefix = f"{place}  " if numbered else ""
         most = f", at most {rules.most_steps(facts['max_steps'])} steps" if rules.seconds is None else ""
         lines.append(f"{prefix}{name}: {goal}{source}{most}, data: {facts['data']}")
-    return [*lines, f"{how}, {rules.studies} {'study' if rules.studies == 1 else 'studies'}, seed {rules.seed}"]
+    return [*lines, f"{how}, {counted(rules.studies, 'study', 'studies')}, seed {rules.seed}"]
 
 
-# ------------------------------------------------------------------ cells
+# ------------------------------------------------------------------ tables
 
 
-def _seconds(value: float) -> str:
-    if not math.isfinite(value):
-        return NONE
-    return (
-        f"{_three(value)} s" if value < 999.5 else f"{value / 60:.0f} min" if value < 36e3 else f"{value / 3600:.1f} h"
-    )
+def _of_one(summary: Summary) -> list[Table]:
+    rows = summary.board.rows
+    found = [table_of(_one_workload(summary), rows)]
+    return [*found, table_of(_spread(summary), rows)] if summary.board.studies > 1 else found
 
 
-def _three(value: float) -> str:
-    """Three digits, zeros kept, so that columns are as wide as what is known.
-
-    >>> _three(7.0), _three(43.21), _three(0.0512)
-    ('7.00', '43.2', '0.0512')
-    """
-    if value <= 0.0:
-        return "0"
-    return f"{value:.{max(0, 2 - math.floor(math.log10(value * 1.0005)))}f}"
-
-
-def _steps(value: float) -> str:
-    return f"{value:.0f}" if math.isfinite(value) else NONE
-
-
-def _value(value: float) -> str:
-    return f"{value:#.4g}" if math.isfinite(value) else NONE
+def _of_several(summary: Summary) -> list[Table]:
+    rows = summary.board.rows
+    found = [table_of(_scores(summary), rows), table_of(_both_axes(summary), rows)]
+    for clock in summary.boards:
+        if clock != WALL:
+            found.append(table_of(_by_workload(summary, clock), rows, f"Median {clock} to target, by workload"))
+    if summary.quality:
+        found.append(table_of(_qualities(summary), rows, "Median metric at equal time, by workload"))
+    return found
 
 
 def _median(summary: Summary, clock: str, contestant: str, workload: str) -> float:
@@ -103,161 +98,142 @@ def _median(summary: Summary, clock: str, contestant: str, workload: str) -> flo
     return float(np.median(studies)) if studies else math.inf
 
 
-def _step_time(summary: Summary, workload: str, contestant: str) -> str:
-    from fallline.measure.stats import Estimate
-
-    cost = summary.calibration.get((workload, contestant))
-    if cost is None:
-        return NONE
-    return Estimate(1e3 * cost.step_seconds, 1e3 * cost.low, 1e3 * cost.high, 1).short()
-
-
-# ------------------------------------------------------------------ tables
-
-
-Table = tuple[str, Sequence[Column]]
-"""A title, or none, and columns."""
-
-
-def _of_one(summary: Summary) -> list[Table]:
-    found: list[Table] = [("", _one_workload(summary))]
-    return [*found, ("", _spread(summary))] if summary.board.studies > 1 else found
-
-
-def _of_several(summary: Summary) -> list[Table]:
-    found: list[Table] = [("", _scores(summary)), ("", _both_axes(summary))]
-    for clock in summary.boards:
-        if clock != WALL:
-            found.append((f"Median {clock} to target, by workload", _by_workload(summary, clock)))
-    if summary.quality:
-        found.append(("Median metric at equal time, by workload", _qualities(summary)))
-    return found
-
-
-_ABOVE_NEXT = ("P(above\nnext)", lambda row: NONE if row.above_next is None else f"{row.above_next:.2f}")
-
-
-def _one_workload(summary: Summary) -> list[Column]:
+def _one_workload(summary: Summary) -> list[Field]:
     (workload,) = summary.times[STEPS].columns
 
-    def median(clock: str) -> Callable[[Row], float]:
-        return lambda row: _median(summary, clock, row.contestant, workload)
+    def median(clock: str) -> Callable[[Row], Cell]:
+        return lambda row: number(_median(summary, clock, row.contestant, workload))
 
-    def reached(row: Row) -> str:
+    def reached(row: Row) -> Cell:
         studies = summary.times[STEPS].cell(row.contestant, workload)
-        return f"{sum(map(math.isfinite, studies.values()))} of {len(studies)}"
+        return Number(sum(map(math.isfinite, studies.values())), of=len(studies))
 
-    def states(row: Row) -> str:
+    def step_time(row: Row) -> Cell:
         cost = summary.calibration.get((workload, row.contestant))
-        return NONE if cost is None else _three(cost.state_bytes / unit)
+        return Missing() if cost is None else Number(1e3 * cost.step_seconds, 1e3 * cost.low, 1e3 * cost.high)
 
-    largest = max((cost.state_bytes for cost in summary.calibration.values()), default=0)
-    unit, name = (1e6, "MB") if largest >= 1e5 else (1e3, "kB")
-    time, steps, wall = median(SECONDS), median(STEPS), median(WALL)
+    def states(row: Row) -> Cell:
+        cost = summary.calibration.get((workload, row.contestant))
+        return Missing() if cost is None else Number(cost.state_bytes / unit)
+
+    unit, name = byte_unit(max((cost.state_bytes for cost in summary.calibration.values()), default=0))
     calibrated = SECONDS in summary.boards
-    columns = [*RANK]
-    columns += [("time to\ntarget", lambda row: _seconds(time(row)))] if calibrated else []
-    columns += [("steps to\ntarget", lambda row: _steps(steps(row)))]
-    columns += [("ms per\nstep", lambda row: _step_time(summary, workload, row.contestant))] if calibrated else []
-    columns += [
-        ("wall\nclock", lambda row: _seconds(wall(row))),
-        ("studies\nreached", reached),
-        ("score", lambda row: f"{row.score:.2f}"),
-        ("group", lambda row: row.groups),
+    fields: list[Field] = [*RANK]
+    fields += [(Column("time to\ntarget", unit="s", digits="seconds"), median(SECONDS))] if calibrated else []
+    fields += [(Column("steps to\ntarget", digits="whole"), median(STEPS))]
+    fields += [(Column("ms per\nstep", unit="ms", digits="supported"), step_time)] if calibrated else []
+    fields += [
+        (Column("wall\nclock", unit="s", digits="seconds"), median(WALL)),
+        (Column("studies\nreached", digits="whole"), reached),
+        (Column("score", digits=2), lambda row: Number(row.score, row.low, row.high)),
+        (Column("group"), lambda row: Text(row.groups)),
     ]
-    columns += [(f"states\n{name}", states)] if calibrated else []
-    return columns
+    fields += [(Column(f"states\n{name}", unit=name, digits="three"), states)] if calibrated else []
+    return fields
 
 
-def _spread(summary: Summary) -> list[Column]:
+def _spread(summary: Summary) -> list[Field]:
     """How far a race on one workload could have come out otherwise."""
     (workload,) = summary.times[STEPS].columns
-    clock, text = (SECONDS, _three) if SECONDS in summary.boards else (STEPS, _steps)
+    clock, digits = _clock_digits(summary)
 
-    def over_studies(row: Row) -> str:
+    def over_studies(row: Row) -> Cell:
         studies = summary.times[clock].cell(row.contestant, workload).values()
-        ends = [text(time) if math.isfinite(time) else NONE for time in (min(studies), max(studies))] if studies else []
-        return NONE if set(ends) <= {NONE} else " to ".join(ends)
+        return Range(min(studies), max(studies)) if studies else Missing()
 
     return [
-        RANK[1],
-        (f"{clock} to target,\nrange over studies", over_studies),
-        ("score,\n95 % interval", lambda row: row.interval),
-        _ABOVE_NEXT,
+        CONTESTANT,
+        (Column(f"{clock} to target,\nrange over studies", digits=digits), over_studies),
+        (Column("score,\n95 % interval", digits=2), interval),
+        ABOVE_NEXT,
     ]
 
 
-def _scores(summary: Summary) -> list[Column]:
+def _clock_digits(summary: Summary) -> tuple[str, Digits]:
+    return (SECONDS, "three") if SECONDS in summary.boards else (STEPS, "whole")
+
+
+def _scores(summary: Summary) -> list[Field]:
+    count = len(summary.board.workloads)
     return [
         *RANK,
-        ("score", lambda row: f"{row.score:.4f}"),
-        ("95 % interval", lambda row: row.interval),
-        ("group", lambda row: row.groups),
-        _ABOVE_NEXT,
-        ("workloads\nin time", lambda row: f"{row.reached} of {len(summary.board.workloads)}"),
+        (Column("score", digits=4), lambda row: Number(row.score, row.low, row.high)),
+        (Column("95 % interval", digits=2), interval),
+        (Column("group"), lambda row: Text(row.groups)),
+        ABOVE_NEXT,
+        (Column("workloads\nin time", digits="whole"), lambda row: Number(row.reached, of=count)),
     ]
 
 
-def _both_axes(summary: Summary) -> list[Column]:
+def _both_axes(summary: Summary) -> list[Field]:
     """Scores on the other clocks, and what a step costs in time and memory."""
 
-    def score_by(clock: str) -> Callable[[Row], str]:
+    def score_by(clock: str) -> Callable[[Row], Cell]:
         scores = {row.contestant: row.score for row in summary.boards[clock].rows}
-        return lambda row: f"{scores[row.contestant]:.4f}"
+        return lambda row: Number(scores[row.contestant])
 
     others = [clock for clock in summary.boards if summary.boards[clock] is not summary.board]
-    columns = [RANK[1], *((f"score by\n{clock}", score_by(clock)) for clock in others)]
+    fields: list[Field] = [CONTESTANT, *((Column(f"score by\n{name}", digits=4), score_by(name)) for name in others)]
     if SECONDS in summary.boards:
         reference = summary.reference
-        columns += [
-            (f"step time\n/ {reference}", lambda row: _relative_step_time(summary, row.contestant, reference)),
-            ("states /\nweights", lambda row: _relative_memory(summary, row.contestant)),
+        fields += [
+            (
+                Column(f"step time\n/ {reference}", digits=2),
+                lambda row: number(_relative_step_time(summary, row.contestant, reference)),
+            ),
+            (Column("states /\nweights", digits=2), lambda row: number(_relative_memory(summary, row.contestant))),
         ]
-    return columns
+    return fields
 
 
-def _relative_step_time(summary: Summary, contestant: str, reference: str) -> str:
+def _relative_step_time(summary: Summary, contestant: str, reference: str) -> float | None:
     """The geometric mean over workloads."""
     logs = []
     for workload in summary.workloads:
         own, other = (summary.calibration.get((workload, name)) for name in (contestant, reference))
         if own is not None and other is not None:
             logs.append(math.log(own.step_seconds / other.step_seconds))
-    return f"{math.exp(float(np.mean(logs))):.2f}" if logs else NONE
+    return math.exp(float(np.mean(logs))) if logs else None
 
 
-def _relative_memory(summary: Summary, contestant: str) -> str:
+def _relative_memory(summary: Summary, contestant: str) -> float | None:
     costs = [cost for (_, name), cost in summary.calibration.items() if name == contestant]
-    return f"{sum(c.state_bytes for c in costs) / sum(c.parameter_bytes for c in costs):.2f}" if costs else NONE
+    return sum(c.state_bytes for c in costs) / sum(c.parameter_bytes for c in costs) if costs else None
 
 
-def _by_workload(summary: Summary, clock: str) -> list[Column]:
+def _by_workload(summary: Summary, clock: str) -> list[Field]:
     """Medians to target; columns have the numbers that the head gives to workloads."""
 
-    def median(workload: str) -> Callable[[Row], str]:
-        text = _three if clock == SECONDS else _steps
-        return lambda row: NONE if math.isinf(m := _median(summary, clock, row.contestant, workload)) else text(m)
+    def median(workload: str) -> Callable[[Row], Cell]:
+        return lambda row: number(_median(summary, clock, row.contestant, workload))
 
+    digits: Digits = "three" if clock == SECONDS else "whole"
     names = enumerate(summary.times[STEPS].columns, 1)
-    return [RANK[1], *((str(number), median(name)) for number, name in names)]
+    return [CONTESTANT, *((Column(str(place), digits=digits), median(name)) for place, name in names)]
 
 
-def _show_quality(console: Console, quality: Quality) -> None:
+def _quality(quality: Quality) -> Table:
     """In an order of its own: the best with the same time need not be the first to the target."""
-    rows = []
+    columns = (
+        CONTESTANT[0],
+        Column(f"{quality.metric}\nat equal time", digits="four"),
+        Column("range over\nstudies", align="left", digits="four"),
+    )
+    rows: list[tuple[Cell, ...]] = []
     for name in quality.ranked:
         values = quality.values[name]
-        spread = f"{_value(min(values))} to {_value(max(values))}" if values else NONE
-        rows.append([name, _value(quality.median(name)), spread])
-    show_fitted(console, [CONTESTANT, f"{quality.metric}\nat equal time", "range over\nstudies"], rows, {0, 2}, 1)
+        spread: Cell = Range(min(values), max(values)) if values else Missing()
+        rows.append((Text(name), number(quality.median(name)), spread))
+    return Table("", columns, rows)
 
 
-def _qualities(summary: Summary) -> list[Column]:
-    def median(quality: Quality) -> Callable[[Row], str]:
-        return lambda row: _value(quality.median(row.contestant))
+def _qualities(summary: Summary) -> list[Field]:
+    def median(quality: Quality) -> Callable[[Row], Cell]:
+        return lambda row: number(quality.median(row.contestant))
 
-    numbers = {name: str(number) for number, name in enumerate(summary.times[STEPS].columns, 1)}
-    return [RANK[1], *((numbers[quality.workload], median(quality)) for quality in summary.quality)]
+    numbers = {name: str(place) for place, name in enumerate(summary.times[STEPS].columns, 1)}
+    found = ((Column(numbers[quality.workload], digits="four"), median(quality)) for quality in summary.quality)
+    return [CONTESTANT, *found]
 
 
 # ------------------------------------------------------------------ below the tables

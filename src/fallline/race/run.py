@@ -177,11 +177,16 @@ class Race:
         if loosest is None:
             return
         name, share = loosest
-        again = f"`fallline race --calibrate --results {shlex.quote(str(self.results.path))}` measures them again"
+        again = f"`{self._calibrate_command()}` measures them again"
         self.progress.notice(
             f"Steps on {entry.name} are known to ±{100 * share:.1f} % ({name}), {costs.stopped[name]}: the machine was "
             f"busy; {'trials are as long as they allow' if self.rules.ruleset == BUDGET else again}"
         )
+
+    def _calibrate_command(self) -> str:
+        workloads = continuing.workload_files(self.entries.values())
+        optimizers = continuing.optimizer_files(self.contestants.values())
+        return calibrate_command(self.results.path, dict.fromkeys([*workloads.values(), *optimizers.values()]))
 
     def _set_targets(self) -> None:
         """Where a workload has no target: what the reference finds in two thirds of the budget."""
@@ -332,6 +337,13 @@ class Race:
         if status in (CRASHED, FAILED):
             self.progress.notice(f"{_named(row)} {status}: {str(event['note']).splitlines()[0]}")
         self.progress.trial_ended(row, status)
+
+
+def calibrate_command(results: Path, files: Iterable[Path]) -> str:
+    """To be pasted; it names the users' files whose code it runs, because it refuses to run any other."""
+    here = Path.cwd()
+    near = [file.relative_to(here) if file.is_relative_to(here) else file for file in files]
+    return shlex.join(["fallline", "results", "calibrate", str(results), *map(str, near)])
 
 
 def _named(row: Row) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 
+from fallline.document.numbers import counted
 from fallline.measure.stats import sentence, spread
 from fallline.step.analyse import CellResult, TableResult
 from fallline.step.plan import PROBE
@@ -107,8 +108,11 @@ def told_apart(table: TableResult) -> list[str]:
 
 
 def recommendations(tables: Sequence[TableResult]) -> list[str]:
-    """One sentence per model size and optimizer: all implementations that are fastest or tied in every cell, or the one
-    whose worst cell is nearest to the fastest's; none where all tie, which is no advice."""
+    """One sentence per model size and optimizer.
+
+    It names all implementations that are fastest or tied in every cell, or the one whose worst cell is nearest to the
+    fastest's; it advises none where all tie.
+    """
     parts: dict[str, list[TableResult]] = {}
     for table in tables:
         for optimizer, part in table.parts().items():
@@ -169,6 +173,31 @@ def disturbed(tables: Sequence[TableResult]) -> list[str]:
         f"the machine was busy: half of the probe's samples lie more than {statistics.median(spreads):.0%} from their "
         "median, 1 to 6 % on a quiet one; stop other work, or times and speeds are not those of this machine"
     ]
+
+
+def busy(tables: Sequence[TableResult]) -> list[str]:
+    """Cells without a verdict because the machine had other work to do."""
+    rows = [row for table in tables for row in table.rows]
+    reasons = [row.busy for row in rows if row.busy]
+    if not reasons:
+        return []
+    cells = counted(len(reasons), "cell")
+    return [f"{cells} of {len(rows)} set aside, {reasons[0]}; --fresh measures again, when the machine is quiet"]
+
+
+def nothing_compared(tables: Sequence[TableResult]) -> str:
+    """The last sentence, where there is no winner to name."""
+    rows = [row for table in tables for row in table.rows]
+    if any(row.busy for row in rows):
+        return (
+            "No verdict: the machine was busy with other work, and times taken meanwhile are not those of this machine."
+        )
+    timed = {name for row in rows for name in row.medians}
+    if not timed:
+        return "Nothing could be timed; the notes say why."
+    if len(timed) == 1:
+        return f"{timed.pop()} alone was timed: there is nothing to compare it with."
+    return "Nothing could be compared; the notes say why."
 
 
 def compile_times(tables: Iterable[TableResult], compiles: Sequence[str]) -> list[str]:

@@ -2,46 +2,60 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fallline.cli.exit_codes import BadInput
+from fallline.cli.race.options import Design, Entered
 
 if TYPE_CHECKING:
     from fallline.race.contestants import Contestant
     from fallline.race.plan import Entry, Rules
+    from fallline.race.results import Results
 
 
 MOST_SECONDS = 1e9
-"""Thirty years; of longer trials a results file could not hold the steps."""
+"""Thirty years; a results file could not hold the steps of longer trials."""
 
 
-def read_rules(
-    workloads: list[str] | None,
-    ruleset: str | None,
-    trials: int | None,
-    studies: int | None,
-    seed: int,
-    self_factor: float,
-    clock: str,
-    early_stop: bool,
-    seconds: float | None = None,
-    max_steps: int | None = None,
-) -> Rules:
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """A race that can be run, and its results file."""
+
+    entries: list[Entry]
+    contestants: list[Contestant]
+    rules: Rules
+    path: Path
+
+
+def read_request(entered: Entered, design: Design, results: Path | None) -> Request:
+    """What the options ask for, or :class:`BadInput` that names one of them."""
+    from fallline.race.defaults import WORKLOAD
+
+    rules = read_rules(design, entered.workloads, entered.max_steps)
+    entries = read_entries(entered.workloads or [WORKLOAD], entered.target, entered.max_steps, entered.held_out)
+    contestants = read_contestants(entered.optimizers or [], entered.toml)
+    check_size(entries, contestants, rules)
+    return Request(entries, contestants, rules, results or default_results(entries))
+
+
+def read_rules(design: Design, workloads: list[str] | None, max_steps: int | None = None) -> Rules:
     from fallline.race.defaults import RULES
     from fallline.race.plan import BUDGET, CLOCKS, RULESETS, SELF, STEPS_CLOCK, Rules
 
-    default = RULES if not workloads and ruleset is None else Rules()
-    chosen = ruleset or default.ruleset
+    default = RULES if not workloads and design.ruleset is None else Rules()
+    chosen = design.ruleset or default.ruleset
+    trials, seconds, clock = design.trials, design.seconds, design.clock
     if chosen not in RULESETS:
         raise BadInput(f"--ruleset must be one of {', '.join(RULESETS)}, got {chosen!r}")
     if clock not in CLOCKS:
         raise BadInput(f"--clock must be {' or '.join(CLOCKS)}, got {clock!r}")
     if chosen == SELF and (trials or 1) > 1:
-        raise BadInput(f"--trials {trials}: self-tuning has one trial a study; leave it away, or --ruleset external")
+        raise BadInput(f"--trials {trials}: self-tuning has one trial a study; leave it out, or --ruleset external")
     if chosen == BUDGET and clock == STEPS_CLOCK:
-        raise BadInput("--clock steps: an equal budget of time needs seconds; leave --clock away")
+        raise BadInput("--clock steps: an equal budget of time needs seconds; leave --clock out")
     if seconds is not None:
         if not 0 < seconds <= MOST_SECONDS:
             raise BadInput(f"--seconds must be a number > 0 and at most {MOST_SECONDS:g}, got {seconds:g}")
@@ -52,11 +66,11 @@ def read_rules(
     return Rules(
         ruleset=chosen,
         trials=trials or (1 if chosen == BUDGET else default.trials),
-        studies=studies or default.studies,
-        seed=seed,
-        self_factor=self_factor,
+        studies=design.studies or default.studies,
+        seed=design.seed,
+        self_factor=design.self_factor,
         clock=clock,
-        early_stop=early_stop,
+        early_stop=design.early_stop,
         seconds=seconds,
     )
 
@@ -70,7 +84,7 @@ def read_entries(names: list[str], target: float | None, max_steps: int | None, 
         variants = [variant for variant, base in HELD_OUT.items() if base in wanted]
         if not variants:
             having = ", ".join(HELD_OUT.values())
-            raise BadInput(f"--held-out: {', '.join(names)} has no held-out variant; leave it away, or race {having}")
+            raise BadInput(f"--held-out: {', '.join(names)} has no held-out variant; leave it out, or race {having}")
         wanted += [variant for variant in variants if variant not in wanted]
     if target is not None and not math.isfinite(target):
         raise BadInput(f"--target must be a finite number, got {target:g}")
@@ -109,14 +123,19 @@ def check_size(entries: list[Entry], contestants: list[Contestant], rules: Rules
         )
 
 
+def file_of(spec: str) -> Path:
+    """The file of ``FILE.py`` or ``FILE.py:name``, from the root."""
+    head, _, _ = spec.rpartition(":")
+    return Path(head if head.endswith(".py") else spec).expanduser().resolve()
+
+
 def _spec(name: str) -> str:
     """As it is stored: workers may run elsewhere, so a file is named from the root; built-in ones have one spelling."""
     from fallline.workloads import BUILT_IN
 
     head, separator, function = name.rpartition(":")
-    path, function = (head, f":{function}") if separator and head.endswith(".py") else (name, "")
-    if path.endswith(".py"):
-        return f"{Path(path).expanduser().resolve()}{function}"
+    if name.endswith(".py") or head.endswith(".py"):
+        return f"{file_of(name)}{separator}{function}" if head.endswith(".py") else str(file_of(name))
     known = name.replace("-", "_").lower()
     return known if known in BUILT_IN else name
 
@@ -157,4 +176,15 @@ def results_of(workloads: list[str], held_out: bool) -> Path:
     found = sorted(Path().glob("race-*.sqlite"))
     if len(found) == 1:
         return found[0]
-    raise BadInput(f"--results: name the results file; here are {', '.join(map(str, found)) or 'none'}")
+    raise BadInput(f"FILE: name the results file; here are {', '.join(map(str, found)) or 'none'}")
+
+
+def files_that_would_run(store: Results) -> list[Path]:
+    """Users' files with the workloads and the optimizers of a race."""
+    from fallline.race.makers import is_file
+    from fallline.workloads import BUILT_IN
+
+    workloads = [row["spec"] for row in store.workloads().values() if row["problem"] is None]
+    optimizers = [contestant.optimizer for contestant in store.contestants() if is_file(contestant.optimizer)]
+    own = [spec for spec in workloads if spec not in BUILT_IN]
+    return list(dict.fromkeys(file_of(spec) for spec in (*own, *optimizers)))

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from fallline.document.numbers import counted, time_left
+
 if TYPE_CHECKING:
     from fallline.step.plan import Cell
     from fallline.step.results import CellRecord
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 SILENCE, STANDSTILL = 60.0, 1.0
 """Seconds after which a line, or the bar where there is one, says how far a long cell is."""
+ENOUGH = 0.05
+"""The part of all elements that must have been gone through before the time left is told."""
 
 
 class Progress:
@@ -74,22 +78,20 @@ class Progress:
             typer.echo(f"[{self.total - len(self.left)}/{self.total}] {text}", err=True)
 
     def _place(self, cell: Cell) -> str:
-        threads = f", {cell.threads} thread{'s' if cell.threads > 1 else ''}" if self._several else ""
+        threads = f", {counted(cell.threads, 'thread')}" if self._several else ""
         return cell.label + threads + (", flushed" if cell.flush else "")
 
     def _time_left(self, current: tuple[Cell, float, float] | None = None) -> str:
         left = seconds_left(self.finished, self.left, current)
         if left is None or not self.left:
             return ""
-        if left > 2 * 3600:
-            return f"; about {left / 3600:.1f} h left"
-        return f"; about {left / 60:.0f} min left" if left > 90 else f"; about {left:.0f} s left"
+        return f"; {time_left(left)} left"
 
 
 def _ending(record: CellRecord) -> str:
     if "rounds" in record.facts:
-        rounds = record.facts["rounds"]
-        return f"{rounds} round{'' if rounds == 1 else 's'}, {record.facts['stopped']}"
+        busy = f"; the machine was busy: {record.facts['busy']}" if record.facts.get("busy") else ""
+        return f"{counted(record.facts['rounds'], 'round')}, {record.facts['stopped']}{busy}"
     return f"not timed: {record.facts['wrong'] or 'no implementation could be had'}"
 
 
@@ -99,18 +101,21 @@ def seconds_left(
     """From the time that the finished cells took, per element and per cell.
 
     ``current`` is a cell among those left, the seconds it has taken, and how much of it is done: it will take as long
-    as its part so far says, and counts as one more finished cell for the others.
+    as its part so far says, and counts as one more finished cell for the others. Nothing is said before enough elements
+    have been gone through: small cells say nothing about how long large ones take, and a guess that jumps from seconds
+    to an hour is worse than none.
     """
     rest = list(left)
     if current is not None:
         cell, taken, part = current
         done = [*done, (cell, taken / part)]
         rest.remove(cell)
-    if not done:
+    known, unknown = (sum(cell.elements for cell in cells) for cells in ([cell for cell, _ in done], rest))
+    if not done or known < ENOUGH * (known + unknown):
         return None
     # Two unknowns, each bounded below by what it would be if it were alone.
     per_cell = min(seconds for _, seconds in done)
     above = sum(max(0.0, seconds - per_cell) for _, seconds in done)
-    per_element = above / max(1, sum(cell.elements for cell, _ in done))
+    per_element = above / max(1, known)
     others = sum(per_cell + per_element * cell.elements for cell in rest)
     return others if current is None else others + taken / part - taken

@@ -1,14 +1,14 @@
-"""What the user of ``fallline step`` asked for, checked, as a plan."""
+"""Turns the options of ``fallline step`` into a plan, or refuses them."""
 
 from __future__ import annotations
 
 import ast
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fallline.cli.exit_codes import BadInput
+from fallline.cli.step.options import Request
 
 if TYPE_CHECKING:
     from fallline.step.plan import Arm, Conditions, Plan
@@ -24,34 +24,7 @@ MOST_THREADS = 4096
 """What the probe takes."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Request:
-    """The options that decide what is measured, as given."""
-
-    optimizer: str
-    impl: str
-    tensors: str
-    sizes: str
-    model: str | None
-    preset: str | None
-    dtype: str
-    state_dtype: str
-    amsgrad: bool
-    option: tuple[str, ...]
-    threads: str | None
-    flush: bool | None
-    steps: int | None
-    pin: bool
-    up_to: float
-
-
-def implementations_listed() -> list[dict[str, str]]:
-    from fallline.step.implementations import IMPLEMENTATIONS
-
-    return [{"name": one.name, "what": one.what} for one in IMPLEMENTATIONS.values()]
-
-
-def plan_of(request: Request, given: Sequence[str] = ()) -> Plan:
+def plan_of(request: Request, arguments: Sequence[str] = ()) -> Plan:
     """The plan, or :class:`BadInput` that names the option."""
     from fallline.measure import machine
     from fallline.optim.options import STATE_DTYPES
@@ -67,25 +40,25 @@ def plan_of(request: Request, given: Sequence[str] = ()) -> Plan:
         raise BadInput(f"--threads {threads[-1]}: must be at most {MOST_THREADS:,}")
     conditions = Conditions(request.dtype, threads, request.flush, request.steps, request.pin)
     if request.preset is None:
-        if _given("--up-to", given):
+        if given("--up-to", arguments):
             raise BadInput("--up-to: belongs to --preset adan-gpt2; leave it out or name the preset")
-        if request.model is not None and (_given("--tensors", given) or _given("--sizes", given)):
+        if request.model is not None and (given("--tensors", arguments) or given("--sizes", arguments)):
             raise BadInput("--tensors and --sizes: the shapes are those of --model; leave one of the two out")
         return _own(request, conditions)
     if request.preset not in FIXED:
         raise BadInput(f"--preset {request.preset}: must be one of {', '.join(FIXED)}")
     for name in FIXED[request.preset]:
-        if _given(name, given):
+        if given(name, arguments):
             raise BadInput(f"{name}: fixed by --preset {request.preset}; leave one of the two out")
     if request.preset == ADAN_GPT2:
         if not 0 < request.up_to < math.inf:
             raise BadInput(f"--up-to {request.up_to:g}: must be a number > 0")
         return adan_gpt2(conditions, round(request.up_to * 1e6))
-    names = _implementations(request.impl) if _given("--impl", given) else GRID_IMPLEMENTATIONS
+    names = _implementations(request.impl) if given("--impl", arguments) else GRID_IMPLEMENTATIONS
     return adam_grid(conditions, names, request.state_dtype)
 
 
-def _given(option: str, arguments: Sequence[str]) -> bool:
+def given(option: str, arguments: Sequence[str]) -> bool:
     """Whether it stands on the command line: a default does not contradict a preset."""
     return any(argument == option or argument.startswith(option + "=") for argument in arguments)
 
@@ -154,7 +127,7 @@ def _implementations(text: str) -> list[str]:
 
 def _options(request: Request) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for text in request.option:
+    for text in request.option or ():
         name, equals, value = text.partition("=")
         if not equals:
             raise BadInput(f"--option {text}: must be NAME=VALUE")

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping
 from typing import Any
 
+from fallline.document.blocks import Table
+from fallline.document.cells import BEFORE, Cell, Column, Mark, Missing, Number, Text, text_of
+from fallline.document.numbers import ABSENT, supported_decimals
 from fallline.measure import gates
-from fallline.measure.stats import supported_decimals
 from fallline.step.analyse import CellResult, TableResult
 from fallline.step.gpt2 import Gpt2
-from fallline.step.layout import Table
 from fallline.step.published.presets import ADAM, ADAM_FUSED, CONFIGURATIONS, FUSED
-from fallline.step.tables import milliseconds
+from fallline.step.tables import TIME, time_cell
 
 MIB = 2**20
-MODELLED = "~"
+MODELLED = BEFORE[Mark.MODELLED]
 """Stands before a number that was not measured."""
 STEPS = 200
-PLACE = ("heads", "layers", "width", "M parameters")
+PLACE = [Column(name, key=True, digits="whole") for name in ("heads", "layers", "width", "M parameters")]
+MEMORY = Column("MiB", unit="MiB")
 
 
-def _place(config: Gpt2) -> list[str]:
+def _place(config: Gpt2) -> list[Cell]:
     # The published column cuts the millions off: 81.9 is 81 there.
-    return [str(config.heads), str(config.layers), str(config.width), str(config.parameters // 10**6)]
+    return [Number(value) for value in (config.heads, config.layers, config.width, config.parameters // 10**6)]
 
 
 def time_table(table: TableResult) -> tuple[Table, list[str]]:
@@ -32,17 +35,18 @@ def time_table(table: TableResult) -> tuple[Table, list[str]]:
     rows, printed = [], []
     for config in CONFIGURATIONS:
         row = measured.get((config.layers, config.width))
-        cells = [_cell(table, row, config, name) for name in table.arms]
-        by_name = dict(zip(table.arms, cells, strict=True))
-        shares = [percent(by_name[FUSED], by_name[base]) for base in (ADAM, ADAM_FUSED)]
+        cells = {name: _cell(table, row, config, name) for name in table.arms}
+        shown = {name: text_of(cell, TIME) for name, cell in cells.items()}
+        shares = [percent(shown[FUSED], shown[base]) for base in (ADAM, ADAM_FUSED)]
         for base, share in zip((ADAM, ADAM_FUSED), shares, strict=True):
-            if share != "–":
-                printed.append((f"{config.name}, {base}", _bare(by_name[FUSED]), _bare(by_name[base]), share))
-        totals = [_total(by_name[name], row, name) for name in (ADAM, FUSED)]
-        rows.append([*_place(config), *cells, *shares, *totals])
-    header = [*PLACE, *table.arms, f"{FUSED} / {ADAM} %", f"{FUSED} / {ADAM_FUSED} %"]
-    header += [f"{STEPS} steps {name}, s" for name in (ADAM, FUSED)]
-    return Table(f"{table.title}: ms per step", header, rows, 0, len(PLACE)), gates.wrong_percentages(printed)
+            if share != ABSENT:
+                printed.append((f"{config.name}, {base}", _bare(shown[FUSED]), _bare(shown[base]), share))
+        totals = [_total(shown[name], row, name) for name in (ADAM, FUSED)]
+        rows.append([*_place(config), *cells.values(), *map(_as_printed, shares), *totals])
+    columns = [*PLACE, *(Column(name, unit="ms", digits="supported") for name in table.arms)]
+    columns += [Column(f"{FUSED} / {base} %", unit="%") for base in (ADAM, ADAM_FUSED)]
+    columns += [Column(f"{STEPS} steps {name}, s", unit="s") for name in (ADAM, FUSED)]
+    return Table(f"{table.title}: ms per step", columns, rows, detail=True), gates.wrong_percentages(printed)
 
 
 def _shape(row: CellResult) -> tuple[int, int]:
@@ -50,98 +54,108 @@ def _shape(row: CellResult) -> tuple[int, int]:
     return int(layers), int(width)
 
 
-def _cell(table: TableResult, row: CellResult | None, config: Gpt2, name: str) -> str:
+def _cell(table: TableResult, row: CellResult | None, config: Gpt2, name: str) -> Cell:
+    """Measured, or from the time per parameter of the largest shape that was."""
     if row is not None and row.arms[name].seconds is not None:
-        return milliseconds(row.arms[name])
+        return time_cell(row.arms[name])
     able = [one for one in table.rows if one.arms[name].seconds is not None and not one.arms[name].wrong]
     if not able:
-        return "–"
+        return Missing()
     largest = max(able, key=lambda one: one.cell.elements)
     per_parameter = statistics.median(largest.arms[name].samples) / largest.cell.elements
-    return f"{MODELLED}{1e3 * per_parameter * config.parameters:.0f}"
+    return Number(1e3 * per_parameter * config.parameters, mark=Mark.MODELLED, digits="whole")
 
 
-def _bare(cell: str) -> str:
-    return cell.removeprefix(MODELLED).split()[0]
+def _bare(printed: str) -> str:
+    return printed.removeprefix(MODELLED).split()[0]
+
+
+def _as_printed(text: str, mark: Mark | None = None) -> Cell:
+    """A number that was computed as text, with its digits."""
+    return Missing() if text == ABSENT else Number(float(text), mark=mark, digits=len(text.partition(".")[2]))
 
 
 def percent(numerator: str, denominator: str) -> str:
     """Of two printed cells, with the digits that they support."""
-    if "–" in (numerator, denominator) or MODELLED in numerator + denominator:
-        return "–"
+    if ABSENT in (numerator, denominator) or MODELLED in numerator + denominator:
+        return ABSENT
     low, high = gates.percent_range(_bare(numerator), _bare(denominator))
     value = 100 * float(_bare(numerator)) / float(_bare(denominator))
     return f"{value:.{min(1, supported_decimals(value, low, high))}f}"
 
 
-def _total(cell: str, row: CellResult | None, name: str) -> str:
+def _total(printed: str, row: CellResult | None, name: str) -> Cell:
     """The sum where so many steps were timed; otherwise as many times the printed one."""
     samples = row.arms[name].samples if row is not None else ()
     if len(samples) >= STEPS:
-        return _in_seconds(sum(samples[:STEPS]), 4)
-    if cell == "–":
-        return cell
-    mark = MODELLED if cell.startswith(MODELLED) else ""
-    return mark + _in_seconds(STEPS * float(_bare(cell)) / 1e3, 3)
-
-
-def _in_seconds(seconds: float, digits: int) -> str:
-    return f"{seconds:.{digits}g}" if seconds < 10**digits else f"{seconds:.0f}"
+        return Number(sum(samples[:STEPS]), digits="four")
+    if printed == ABSENT:
+        return Missing()
+    mark = Mark.MODELLED if printed.startswith(MODELLED) else None
+    return Number(STEPS * float(_bare(printed)) / 1e3, mark=mark, digits="three")
 
 
 def memory_table(memory: Mapping[str, Mapping[str, Any]]) -> Table:
     """Both figures for both optimizers, and the differences computed from the printed cells."""
     rows = []
     for config in CONFIGURATIONS:
-        cells: list[str] = []
+        cells: list[Cell] = []
         for figure in ("seed_like", "true"):
             pair = [_mib(memory, config, label, figure) for label in ("Adam", "FusedAdan")]
-            cells += [*pair, _delta(*pair)]
+            cells += [*pair, _delta(*(text_of(cell, MEMORY) for cell in pair))]
         rows.append([*_place(config), *cells])
-    header = [*PLACE, "seed-like Adam MiB", "FusedAdan MiB", "Δ %", "true Adam MiB", "FusedAdan MiB", "Δ %"]
-    return Table("GPT-2, peak memory of tensors, batch 1, sequence 2048", header, rows, 0, len(PLACE))
+    titles = ("seed-like Adam MiB", "FusedAdan MiB", "Δ %", "true Adam MiB", "FusedAdan MiB", "Δ %")
+    units = ("MiB", "MiB", "%") * 2
+    columns = [*PLACE, *(Column(title, unit=unit) for title, unit in zip(titles, units, strict=True))]
+    return Table("GPT-2, peak memory of tensors, batch 1, sequence 2048", columns, rows, detail=True)
 
 
-def _mib(memory: Mapping[str, Mapping[str, Any]], config: Gpt2, label: str, figure: str) -> str:
-    for kind, mark in (("measured", ""), ("modelled", MODELLED)):
+def _mib(memory: Mapping[str, Mapping[str, Any]], config: Gpt2, label: str, figure: str) -> Cell:
+    for kind, mark in (("measured", None), ("modelled", Mark.MODELLED)):
         found = memory.get(f"{kind} {config.name} {label}")
         if found is not None and "failed" not in found:
-            return mark + _in_mib(found[figure])
-    return "–"
+            return _in_mib(found[figure], mark)
+    return Missing()
 
 
-def _in_mib(count: int) -> str:
+def _in_mib(count: int, mark: Mark | None) -> Cell:
     mib = count / MIB
-    return f"{mib:.0f}" if mib >= 100 or mib == 0 else f"{mib:.3g}"
+    return Number(mib, mark=mark, digits="whole" if mib >= 100 or mib == 0 else "general")
 
 
-def _delta(adam: str, adan: str) -> str:
-    if "–" in (adam, adan):
-        return "–"
-    return f"{100 * (float(_bare(adan)) / float(_bare(adam)) - 1):.2f}"
+def _delta(adam: str, adan: str) -> Cell:
+    if ABSENT in (adam, adan):
+        return Missing()
+    before = float(_bare(adam))
+    return Number(100 * (float(_bare(adan)) / before - 1) if before else math.inf, digits=2)
 
 
 def starts_table(table: TableResult, memory: Mapping[str, Mapping[str, Any]]) -> Table:
     """Kernel starts of a step, what they cost, and what a step holds beside states: single- against multi-tensor."""
+    columns = [
+        Column("", align="left", key=True),
+        Column("kernel starts", digits="whole"),
+        TIME,
+        Column("MiB beside states", unit="MiB"),
+    ]
     if not table.rows:
-        return Table("kernel starts", ["arm"], [])
+        return Table("kernel starts", columns, [], detail=True)
     config = CONFIGURATIONS[0]  # the one whose memory is known; a file that is not finished may not have its times
     row = next((row for row in table.rows if _shape(row) == (config.layers, config.width)), table.rows[0])
     known = memory if _shape(row) == (config.layers, config.width) else {}
-    rows = []
+    rows: list[list[Cell]] = []
     for name in table.arms:
         held = known.get(f"step {config.name} {name}", {}).get("step_extra")
         launches = row.arms[name].launches
         rows.append(
             [
-                name,
-                "–" if launches is None else str(launches),
-                milliseconds(row.arms[name]),
-                "–" if held is None else MODELLED + _in_mib(held),
+                Text(name),
+                Missing() if launches is None else Number(launches),
+                time_cell(row.arms[name]),
+                Missing() if held is None else _in_mib(held, Mark.MODELLED),
             ]
         )
-    header = ["", "kernel starts", "ms per step", "MiB beside states"]
-    return Table(f"one step over {row.cell.tensors} tensors ({row.cell.label})", header, rows)
+    return Table(f"one step over {row.cell.tensors} tensors ({row.cell.label})", columns, rows, detail=True)
 
 
 def notes(memory: Mapping[str, Mapping[str, Any]], table: TableResult | None = None) -> list[str]:

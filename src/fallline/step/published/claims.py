@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fallline.document.numbers import span
 from fallline.measure.stats import ALPHA
 from fallline.step.analyse import CellResult, TableResult
 from fallline.step.gpt2 import Gpt2
@@ -117,7 +118,7 @@ def _factors(rows: Sequence[CellResult], name: str) -> list[float]:
 
 
 def _range(factors: Sequence[float]) -> str:
-    return f"{_span(factors, '.2g')} times"
+    return f"{span(factors, 'two')} times"
 
 
 def adan_claims(table: TableResult, memory: Mapping[str, Mapping[str, Any]]) -> list[Answer]:
@@ -139,7 +140,7 @@ def _memory_claims(memory: Mapping[str, Mapping[str, Any]]) -> list[Answer]:
         Answer(
             "the extra memory does not grow linearly with the model",
             not max(per_million) < 1.05 * min(per_million),
-            f"with states resident it is {_span(per_million, '.2f')} MiB per million parameters "
+            f"with states resident it is {span(per_million, 2)} MiB per million parameters "
             f"in all {len(true)} configurations: two more float32 states",
         ),
         Answer(
@@ -179,7 +180,7 @@ def _time_claims(table: TableResult) -> list[Answer]:
                 Answer(
                     f"FusedAdan takes only 80 % of Adam's time, against {what}",
                     max(shares) <= 80,
-                    f"{_span(shares)} % in {len(shares)} measured shape{'s' if len(shares) != 1 else ''}",
+                    f"{span(shares)} % in {len(shares)} measured shape{'s' if len(shares) != 1 else ''}",
                 )
             )
     return found
@@ -203,15 +204,6 @@ def adan_costs(table: TableResult, memory: Mapping[str, Mapping[str, Any]]) -> s
     per_million = _extra_per_million(memory)
     memory_words = f", and {min(per_million):.2f} MiB more per million parameters" if per_million else ""
     return (
-        f"A step of Adan takes {_span(alike)} % of the time of Adam's, both fused "
-        f"({_span(default)} % of torch's default Adam){memory_words}."
+        f"A step of Adan takes {span(alike)} % of the time of Adam's, both fused "
+        f"({span(default)} % of torch's default Adam){memory_words}."
     )
-
-
-def _span(values: Sequence[float], style: str = ".0f") -> str:
-    """From the least to the most; one number where these are printed alike.
-
-    >>> _span([149.2, 148.9]), _span([7.631, 7.64], ".2f")
-    ('149', '7.63 to 7.64')
-    """
-    return " to ".join(dict.fromkeys(f"{end:{style}}" for end in (min(values), max(values))))

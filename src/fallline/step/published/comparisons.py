@@ -1,7 +1,7 @@
-"""What a kind of comparison says beyond its winners: its tables, and its answers to what was published.
+"""The tables of a comparison beyond its winners, and its answers to published claims.
 
 Every plan has the times of its arms and who wins.  The two published comparisons have claims to answer, and one of them
-tables of its own, with memory beside time.
+has tables of its own, with memory beside time.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fallline.document.blocks import Table
 from fallline.step import tables
 from fallline.step.analyse import TableResult
-from fallline.step.layout import Table
 from fallline.step.published import adan_tables, claims
 from fallline.step.published.presets import ADAM_GRID, ADAN_GPT2
 
