@@ -86,7 +86,6 @@ def test_rows_become_paragraphs_where_prose_has_no_room() -> None:
         "from the gradient",
         "states: exp_avg exp_avg_sq",
         "bytes: 8",
-        "",
     ]
 
 

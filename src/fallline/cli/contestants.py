@@ -20,10 +20,14 @@ def contestants(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the names only.")] = False,
     out: Out = None,
 ) -> None:
-    """List who can race: every optimizer with its space, and AlgoPerf's entries."""
+    """List who can race. Every optimizer has a space in which it is tuned; AlgoPerf's entries have points."""
     form = shown.chosen
     check_out(out)
-    emit(document(listing(), names_only=quiet), form, out=out)
+    from fallline.document.blocks import names_document
+
+    rows = listing()
+    able = [row["name"] for row in rows if not row.get("missing")]
+    emit(names_document(able) if quiet else document(rows), form, out=out)
 
 
 def listing() -> list[dict[str, Any]]:
@@ -52,16 +56,15 @@ def listing() -> list[dict[str, Any]]:
     return rows
 
 
-def document(rows: list[dict[str, Any]], names_only: bool = False) -> Document:
+def document(rows: list[dict[str, Any]]) -> Document:
     from fallline.document.blocks import Document, Paragraph, Table
     from fallline.document.cells import Cell, Column, Missing, Text
 
-    name = Column("name", align="left", key=True)
-    if names_only:
-        names = [row["name"] for row in rows if not row.get("missing")]
-        plain = Table("", [Column("", name="name", align="left", key=True)], [[Text(one)] for one in names])
-        return Document([plain], result=names)
-    columns = (name, Column("schedule", align="left"), Column("tuned in; untuned", align="left", prose=True))
+    columns = (
+        Column("name", align="left", key=True),
+        Column("schedule", align="left"),
+        Column("tuned in; untuned", align="left", prose=True),
+    )
     cells: list[tuple[Cell, ...]] = []
     for row in rows:
         if row.get("missing"):

@@ -36,13 +36,14 @@ def optimizers(
     form = shown.chosen
     check_out(out)
     import fallline
+    from fallline.document.blocks import names_document
 
     exact = _exact(pattern)
     found = [exact] if exact else fallline.list_optimizers(pattern)
     if not found:
         raise BadInput(_no_match(pattern))
     infos: list[Info] = [fallline.info(name) for name in found]
-    document = names(infos) if quiet else page(infos[0]) if exact else table(infos)
+    document = names_document(found) if quiet else page(infos[0]) if exact else table(infos)
     emit(document, form, out=out)
 
 
@@ -67,15 +68,6 @@ def _no_match(pattern: str) -> str:
 
 
 # ------------------------------------------------------------------ all of them
-
-
-def names(infos: Sequence[Info]) -> Document:
-    from fallline.document.blocks import Document, Table
-    from fallline.document.cells import Column, Text
-
-    found = [info.name for info in infos]
-    table = Table("", [Column("", name="name", align="left", key=True)], [[Text(name)] for name in found])
-    return Document([table], result=found)
 
 
 def table(infos: Sequence[Info]) -> Document:

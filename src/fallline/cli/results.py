@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fallline.race.summary import Summary
 
 app = typer.Typer(
-    help="Ask the results file of a race: how far it is, its tables, its clock measured again.",
+    help="Show, export or calibrate a stored race.",
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -34,7 +34,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="The leaderboard and 
 @app.command("status")
 @grouped
 def status(*, file: File = None, figures: Figures = None, shown: Shown, quiet: Quiet = False, out: Out = None) -> None:
-    """Say how far a race is and what is known so far, also while it runs."""
+    """Say how far a race is. What is known so far is shown, also while it runs."""
     form = shown.chosen
     check_out(out)
     check_figures(figures)
@@ -59,7 +59,7 @@ def export(
     as_json: Annotated[bool, typer.Option("--json", help="Print the names of the files as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
-    """Write workloads, trials, evaluations, calibration and runs as tables."""
+    """Write a race as tables. There is one for workloads, trials, evaluations, calibration and runs each."""
     from fallline.document.blocks import Document, Snippet
     from fallline.race.export import FORMATS, ExportUnavailable
     from fallline.race.export import export as write_tables
@@ -97,7 +97,7 @@ def calibrate(
     quiet: Quiet = False,
     out: Out = None,
 ) -> None:
-    """Measure the steps of a stored race again, on a quiet machine, and show the race with them."""
+    """Measure steps again. On a quiet machine, for trials that ran in a busy hour; the race is shown with them."""
     form = shown.chosen
     check_out(out)
     check_figures(figures)

@@ -39,9 +39,9 @@ def score(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap.")] = 0,
     out: Out = None,
 ) -> None:
-    """Score AlgoPerf's logs: profiles, scores with intervals, and who can be told apart.
+    """Score AlgoPerf's logs. The leaderboard has intervals, and says who can be told apart.
 
-    Default: the fastest trial of a study is the one with the smallest time, and the integral is exact.
+    By default the fastest trial of a study is the one with the smallest time, and the integral is exact.
     """
     form = shown.chosen
     check_out(out)

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from fallline.document.cells import Cell, Column, text_of
+from fallline.document.cells import Cell, Column, Text, text_of
 from fallline.document.figures import Chart, Figure, HeatMap
 
 Tone = Literal["plain", "dim", "strong"]
@@ -121,3 +121,20 @@ class Document:
     @property
     def figures(self) -> list[Figure]:
         return [block for block in self.blocks if isinstance(block, (Chart, HeatMap))]
+
+
+def names_document(names: Sequence[str]) -> Document:
+    """A name per line, and nothing else."""
+    column = Column("", name="name", align="left", key=True)
+    return Document([Table("", [column], [[Text(name)] for name in names])], result=list(names))
+
+
+def map_table(figure: HeatMap) -> Table:
+    """The words of a map's tiles as a table."""
+    columns = [Column(figure.y_label, key=True)]
+    columns += [Column(name, align="left") for name in figure.headings or figure.columns]
+    rows: list[list[Cell]] = []
+    for row in figure.rows:
+        tiles = [figure.tiles.get((column, row)) for column in figure.columns]
+        rows.append([Text(row), *(Text(tile.text if tile else "") for tile in tiles)])
+    return Table(figure.title, columns, rows)

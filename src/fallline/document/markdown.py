@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fallline.document.blocks import Block, Document, Heading, Note, Paragraph, Snippet, Table, Verdict
-from fallline.document.cells import Cell, Column, Text
+from fallline.document.blocks import Block, Document, Heading, Note, Paragraph, Snippet, Table, Verdict, map_table
 from fallline.document.figures import HeatMap
 
 
@@ -37,7 +36,7 @@ def _part(block: Block) -> str:
     if isinstance(block, Snippet):
         return f"```{block.language}\n{block.text}\n```"
     if isinstance(block, HeatMap):
-        return _table(_as_table(block))
+        return _table(map_table(block))
     return _table(block) if isinstance(block, Table) else ""
 
 
@@ -52,13 +51,3 @@ def _table(table: Table) -> str:
 def _line(text: str) -> str:
     """One line that ends no cell before its end."""
     return text.replace("|", "\\|").replace("\n", "<br>")
-
-
-def _as_table(figure: HeatMap) -> Table:
-    columns = [Column(figure.y_label, key=True)]
-    columns += [Column(name, align="left") for name in figure.headings or figure.columns]
-    rows: list[list[Cell]] = []
-    for row in figure.rows:
-        tiles = [figure.tiles.get((column, row)) for column in figure.columns]
-        rows.append([Text(row), *(Text(tile.text if tile else "") for tile in tiles)])
-    return Table(figure.title, columns, rows)

@@ -6,9 +6,9 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fallline.document.blocks import Block, Document, Heading, Note, Paragraph, Snippet, Table, Verdict
+from fallline.document.blocks import Block, Document, Heading, Note, Paragraph, Snippet, Table, Verdict, map_table
 from fallline.document.cells import Cell, Column, Mark, Text
-from fallline.document.figures import HeatMap, Tile
+from fallline.document.figures import Chart, HeatMap, Tile
 from fallline.document.fitting import Fitted, fit
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ def show(document: Document, console: Console) -> None:
     """Prints every block that a terminal can show; a chart is for :mod:`~fallline.document.picture`."""
     before: Block | None = None
     for block in document.blocks:
+        if isinstance(block, Chart):
+            continue
         if _apart(before, block):
             console.print()
         _show(block, console)
@@ -45,14 +47,14 @@ def plain(document: Document, width: int) -> str:
 
 
 def _apart(before: Block | None, block: Block) -> bool:
-    """Whether a blank line stands between two blocks; tables end with one of their own."""
-    sentences = (Paragraph, Note)
-    if isinstance(before, (*sentences, Heading)) and isinstance(block, (Table, HeatMap, Snippet)):
-        return True
-    if isinstance(before, Snippet):
+    """Whether a blank line stands between two blocks."""
+    sentences, set_off = (Paragraph, Note), (Table, HeatMap, Snippet)
+    if before is None:
+        return False
+    if isinstance(before, set_off) or isinstance(block, set_off):
         return True
     if isinstance(block, Heading):
-        return isinstance(before, (*sentences, Verdict))
+        return True
     return isinstance(before, sentences) and isinstance(block, Verdict)
 
 
@@ -93,14 +95,18 @@ def _show_table(table: Table, console: Console) -> None:
     if not table.rows:
         return
     fitted = fit(table, console.width)
-    styled = [
-        [_styled(cell, text) for cell, text in zip(*pair, strict=True)]
-        for pair in zip(table.rows, fitted.texts, strict=True)
-    ]
+    styled = _styled_rows(table, fitted)
     if fitted.pieces:
         _print_pieces(console, table.columns, fitted, styled)
     else:
         _print_paragraphs(console, table, styled)
+
+
+def _styled_rows(table: Table, fitted: Fitted) -> list[list[RichText]]:
+    return [
+        [_styled(cell, text) for cell, text in zip(row, texts, strict=True)]
+        for row, texts in zip(table.rows, fitted.texts, strict=True)
+    ]
 
 
 def _styled(cell: Cell, text: str) -> RichText:
@@ -116,11 +122,13 @@ def _styled(cell: Cell, text: str) -> RichText:
 def _print_pieces(
     console: Console, columns: Sequence[Column], fitted: Fitted, rows: Sequence[Sequence[RichText]]
 ) -> None:
-    """Each piece with the columns that name its rows, and a blank line below it."""
+    """Each piece with the columns that name its rows, and a blank line between two of them."""
     from rich.table import Table as RichTable
 
     titled = any(any(lines) for lines in fitted.headings)
-    for piece in fitted.pieces:
+    for number, piece in enumerate(fitted.pieces):
+        if number:
+            console.print()
         shown = RichTable(box=None, pad_edge=False, show_header=titled)
         for at in piece:
             shown.add_column(
@@ -129,7 +137,6 @@ def _print_pieces(
         for row in rows:
             shown.add_row(*(row[at] for at in piece))
         console.print(shown)
-        console.print()
 
 
 def _print_paragraphs(console: Console, table: Table, rows: Sequence[Sequence[RichText]]) -> None:
@@ -137,13 +144,14 @@ def _print_paragraphs(console: Console, table: Table, rows: Sequence[Sequence[Ri
     from rich.text import Text as RichText
 
     first = next(column for column in table.columns if column.prose)
-    for row in rows:
+    for number, row in enumerate(rows):
+        if number:
+            console.print()
         for cell, column, title in zip(row, table.columns, table.header, strict=True):
             title = "" if column.key or column is first else title
             if column.key:
                 cell.stylize("bold")
             console.print(RichText(f"{title}: ", style="dim") + cell if title else cell)
-        console.print()
 
 
 # ------------------------------------------------------------------ maps
@@ -151,21 +159,14 @@ def _print_paragraphs(console: Console, table: Table, rows: Sequence[Sequence[Ri
 
 def _show_map(figure: HeatMap, console: Console) -> None:
     """As a table, coloured by winner."""
-    headings = figure.headings or figure.columns
-    columns = [Column(figure.y_label, key=True), *(Column(name, align="left") for name in headings)]
-    tiles = [[figure.tiles.get((column, row)) for column in figure.columns] for row in figure.rows]
-    cells = [
-        [Text(name), *(Text(tile.text if tile else "") for tile in line)]
-        for name, line in zip(figure.rows, tiles, strict=True)
-    ]
-    table = Table(figure.title, columns, cells)
+    table = map_table(figure)
     fitted = fit(table, console.width)
-    styled = [[_styled(cell, cell.value) for cell in row] for row in cells]
-    for row, line in zip(styled, tiles, strict=True):
-        for cell, tile in zip(row[1:], line, strict=True):
-            cell.stylize(_colour(figure, tile))
+    styled = _styled_rows(table, fitted)
+    for name, row in zip(figure.rows, styled, strict=True):
+        for column, cell in zip(figure.columns, row[1:], strict=True):
+            cell.stylize(_colour(figure, figure.tiles.get((column, name))))
     console.print(table.title, style="bold")
-    _print_pieces(console, columns, fitted, styled)
+    _print_pieces(console, table.columns, fitted, styled)
 
 
 def _colour(figure: HeatMap, tile: Tile | None) -> str:

@@ -27,7 +27,7 @@ def step(
     showing: Showing,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, and the closing sentences only.")] = False,
 ) -> None:
-    """Time an optimizer's step: which implementation, from which size, how far from the limit.
+    """Time an optimizer's step. Which implementation is fastest, from which size, how far from the limit?
 
     Raw samples go to a results file first (--out); tables, winners and sentences are computed from there.
     """
