@@ -20,6 +20,8 @@ QUIET = Share(wall=2.0, thread=1.95, others=0.2, stolen=0.0, cores=4, threads=2)
         ({"others": 4.6}, False),  # 2.3 of 4 processors; 1.7 are left for two threads
         ({"others": 5.2}, True),  # 1.4 are left
         ({"others": None, "stolen": None}, False),
+        ({"others": None, "load": 9.0}, True),
+        ({"load": 9.0}, False),  # it may be this process's own, and the account of processors knows better
         ({"others": 2.5, "stolen": 2.7}, True),
         ({"thread": 1.3}, True),
         ({"thread": 1.3, "threads": 9}, False),  # more threads than processors wait for each other

@@ -64,7 +64,7 @@ def data(
 
 
 def _problem(folder: Path | None) -> str | None:
-    """What is wrong with the data there, in one line; None if nothing is."""
+    """The first problem with the data there, in one line; None if there is none."""
     from fallline.workloads import fashion_mnist
     from fallline.workloads.idx import BadFile
 

@@ -1,4 +1,4 @@
-"""What ``fallline doctor`` looks at: each a value and, if something is wrong, its cost and its remedy."""
+"""The checks of ``fallline doctor``: each gives a value and, if something is wrong, its cost and its remedy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Finding:
     name: str
     value: str
     cost: str = ""
-    """What the user loses; empty where nothing is wrong."""
+    """The price that the user pays; empty where nothing is wrong."""
     remedy: str = ""
     data: dict[str, Any] = dataclasses.field(default_factory=dict)
     """The same for programs."""

@@ -17,7 +17,7 @@ INTERRUPTED = 130  # as a shell reports it
 
 
 class BadInput(Exception):
-    """What the user gave cannot work; the message names it and the remedy."""
+    """The input cannot work; the message names it and the remedy."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -108,7 +108,7 @@ def _summary(info: Info) -> str:
 
 
 def _states(info: Info) -> list[str]:
-    """What the defaults allocate."""
+    """States that exist with the default options."""
     return [name for name in info.states if name not in info.optional_states]
 
 

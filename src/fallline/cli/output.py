@@ -28,7 +28,7 @@ class NotWritten(BadInput):
 
 @dataclasses.dataclass(frozen=True)
 class Shown:
-    """In which form a result is shown."""
+    """The form in which a result is shown."""
 
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else, on stdout.")] = (
         False
@@ -125,7 +125,7 @@ def write(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        # What did not go out would be tried again at the end of the process, with a traceback.
+        # Python would try to write the rest at the end of the process, with a traceback.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         # A reader that has enough, as in `fallline optimizers | head -1`, is no error.
         if not isinstance(error, BrokenPipeError):

@@ -31,12 +31,14 @@ def score(
     ] = False,
     reference: Annotated[
         str | None,
-        typer.Option("--reference", metavar="NAME", help="What speed-ups refer to; `baseline` if it is there."),
+        typer.Option(
+            "--reference", metavar="NAME", help="The submission that speed-ups refer to; `baseline` if it is there."
+        ),
     ] = None,
     figures: Figures = None,
     shown: ShownShort,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the leaderboard and the verdict only.")] = False,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the bootstrap.")] = 0,
     out: Out = None,
 ) -> None:
     """Score AlgoPerf's logs. The leaderboard has intervals, and says who can be told apart.

@@ -30,7 +30,7 @@ class Paragraph:
 
 @dataclasses.dataclass(frozen=True)
 class Note:
-    """What a reader should know before believing a number."""
+    """A reservation that a reader should know before believing a number."""
 
     text: str
     detail: bool = True

@@ -11,7 +11,7 @@ from fallline.document.numbers import ABSENT, Digits, written
 
 
 class Mark(enum.Enum):
-    """What a reader must know about one cell."""
+    """A remark that a reader needs to read one cell correctly."""
 
     FASTEST = "fastest"
     SUSPECT = "suspect"
@@ -82,7 +82,7 @@ class Column:
     title: str
     """As a reader sees it; a line break is where it may be broken."""
     unit: str = ""
-    """Of the raw values."""
+    """The unit of the raw values."""
     align: Literal["left", "right"] = "right"
     digits: Digits = "general"
     key: bool = False
@@ -107,7 +107,7 @@ def number(value: float | None, *, reason: str = "", of: int | None = None, mark
 
 
 def text_of(cell: Cell, column: Column) -> str:
-    """What a reader sees.
+    """The cell as a reader sees it.
 
     >>> ms = Column("ms", digits="supported")
     >>> text_of(Number(5.3217, 5.24, 5.40, Mark.SUSPECT), ms), text_of(Number(3, of=5), Column("reached"))

@@ -29,7 +29,7 @@ def _written(headings: list[str], lines: Iterator[dict[str, object]]) -> str:
 
 
 def _headings(table: Table) -> list[str]:
-    """Of every column; of one whose cells hold more than one number, one for each of these."""
+    """A heading for every column, and for every further number that its cells hold."""
     found: dict[str, None] = {}
     for at, column in enumerate(table.columns):
         found[column.heading] = None

@@ -31,7 +31,7 @@ class Chart:
     """Lines over a common axis, or step functions that jump at their points."""
 
     name: str
-    """Of its file."""
+    """The name of its file."""
     title: str
     x: Axis
     y: Axis
@@ -56,7 +56,7 @@ class Tile:
 
 @dataclasses.dataclass(frozen=True)
 class HeatMap:
-    """Who wins where: a tile for some pairs of a column and a row."""
+    """A map of winners: a tile for some pairs of a column and a row."""
 
     name: str
     title: str
@@ -69,9 +69,9 @@ class HeatMap:
     contestants: Sequence[str]
     """Their order gives each its colour."""
     caption: str = ""
-    """Of the picture, where it differs from the title."""
+    """The title of the picture, where it is another one."""
     headings: Sequence[str] = ()
-    """Of the columns where it is shown as a table; the columns themselves by default."""
+    """Titles of the columns where the map is shown as a table; the columns themselves by default."""
     detail: bool = True
 
 

@@ -80,7 +80,7 @@ def significant(value: float, digits: int) -> str:
         return "0"
     if abs(value) < SMALL:
         return f"{value:.{digits - 1}e}"
-    # What rounding carries to the next power of ten has one decimal less.
+    # A value that is rounded up to the next power of ten has one decimal less.
     rounded = float(f"{value:.{digits - 1}e}")
     return f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(rounded))))}f}"
 

@@ -1,8 +1,7 @@
 """How much of the machine a measurement got, and whether other work took so much that its numbers say little.
 
-The load average is recorded with every run, but not judged here: for a minute it still holds what this process did
-itself. The kernel's account of every processor tells exactly what others took, and the thread's own clock how long it
-waited.
+The kernel's account of every processor tells exactly what others took, and the thread's own clock how long it waited.
+The load average is judged only where there is no such account: for a minute it still holds what this process did itself.
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
+
+from fallline.measure.machine import load_average
 
 STAT = Path("/proc/stat")
 LONG_ENOUGH = 0.2
@@ -39,12 +40,15 @@ class Share:
     cores: int
     threads: int
     """That the measurement runs on."""
+    load: float | None = None
+    """The load average before it."""
 
 
 class Meter:
     """Reads the clocks when it is made, and again when it is asked."""
 
     def __init__(self) -> None:
+        self._load = load_average()
         self._before = _reading()
 
     def share(self, threads: int) -> Share:
@@ -54,7 +58,7 @@ class Meter:
             busy, stolen = (b - a for a, b in zip(before.processors, now.processors, strict=True))
             others = max(0.0, busy - (now.process - before.process))
         wall, thread = now.wall - before.wall, now.thread - before.thread
-        return Share(wall, thread, others, stolen, len(_processors()), threads)
+        return Share(wall, thread, others, stolen, len(_processors()), threads, self._load)
 
 
 def reason(share: Share, speed: float | None = None, best: float | None = None) -> str | None:
@@ -75,6 +79,8 @@ def reason(share: Share, speed: float | None = None, best: float | None = None) 
         taken = ((share.others or 0.0) + (share.stolen or 0.0)) / share.wall
         if share.cores - taken < LEAST_FREE * wanted:
             return f"other work took {taken:.1f} of {share.cores} processors meanwhile"
+        if share.others is None and share.load is not None and share.load > share.cores:
+            return f"the load average was {share.load:.1f} on {share.cores} processors before"
         # More threads than processors wait for each other, whoever else is there.
         if share.threads <= share.cores and share.thread < LEAST_RUNNING * share.wall:
             waited = 100 * (1 - share.thread / share.wall)

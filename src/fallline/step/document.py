@@ -23,7 +23,7 @@ Against = Grid | str | None
 
 
 class Report:
-    """What follows from a plan's records; ``exact`` prints times in the published layout."""
+    """Tables and sentences that follow from a plan's records; ``exact`` prints times in the published layout."""
 
     def __init__(self, plan: Plan, results: Results, against: Against = None, exact: bool = False):
         loaded = results.load(plan.cells)

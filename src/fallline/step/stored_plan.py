@@ -15,7 +15,7 @@ OWN = "own"
 
 
 def as_command(plan: Plan, arguments: list[str]) -> dict[str, Any]:
-    """What a run stores of its plan, so that it can be shown without its options."""
+    """The part of a plan that a run stores, so that it can be shown without its options."""
     about = {"name": plan.name, "notes": list(plan.notes), "cells": [cell.key for cell in plan.cells]}
     return {"arguments": arguments, "plan": about}
 

@@ -11,7 +11,7 @@ import typer
 
 @dataclasses.dataclass(frozen=True)
 class Entered:
-    """What is raced on, and who races."""
+    """The workloads and the contestants."""
 
     workloads: Annotated[
         list[str] | None,
@@ -40,7 +40,7 @@ class Entered:
 
 @dataclasses.dataclass(frozen=True)
 class Design:
-    """By which rules."""
+    """The rules of the race."""
 
     ruleset: Annotated[
         str | None,
@@ -66,18 +66,18 @@ class Design:
     early_stop: Annotated[
         bool, typer.Option("--early-stop/--no-early-stop", help="End trials that can no longer count.")
     ] = True
-    seed: Annotated[int, typer.Option("--seed", help="Of trial points and of trainings.")] = 0
+    seed: Annotated[int, typer.Option("--seed", help="Seed of trial points and of trainings.")] = 0
 
 
 @dataclasses.dataclass(frozen=True)
 class Running:
-    """Where trials run, and where their results go."""
+    """The processes that run trials, and the file for their results."""
 
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Trials side by side; default: cores.")] = None
     engine: Annotated[str, typer.Option("--engine", help="local or ray.")] = "local"
-    address: Annotated[str | None, typer.Option("--address", help="Of the Ray cluster; default: start one here.")] = (
-        None
-    )
+    address: Annotated[
+        str | None, typer.Option("--address", help="Address of the Ray cluster; default: start one here.")
+    ] = None
     results: Annotated[
         Path | None,
         typer.Option("--results", metavar="FILE", help="The results file; the same command goes on with it."),

@@ -1,4 +1,4 @@
-"""What a race says while it runs: a bar with the time left, and notices, on stderr."""
+"""The progress of a race on stderr: a bar with the time left, and notices."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def progress_of(quiet: bool) -> Iterator[Progress]:
             bar.update(task, completed=done, total=total)
 
         def notice(text: str) -> None:
-            # Whole lines: what is not a terminal would break them at 80 columns.
+            # Whole lines: without a terminal they would be broken at 80 columns.
             console.print(text, soft_wrap=True)
 
         yield Progress(notice=notice, trial_ended=ended, planned=planned)

@@ -1,4 +1,4 @@
-"""What the arguments of ``fallline race`` ask for: rules, workloads, contestants, and where results are."""
+"""Turns the options of ``fallline race`` into rules, workloads, contestants and a results file, or refuses them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Request:
 
 
 def read_request(entered: Entered, design: Design, results: Path | None) -> Request:
-    """What the options ask for, or :class:`BadInput` that names one of them."""
+    """The race that the options ask for, or :class:`BadInput` that names one of them."""
     from fallline.race.defaults import WORKLOAD
 
     rules = read_rules(design, entered.workloads, entered.max_steps)
@@ -141,7 +141,7 @@ def _spec(name: str) -> str:
 
 
 def read_contestants(names: list[str], toml: str | None) -> list[Contestant]:
-    """Those that are named; of a file's, all unless some of them are named."""
+    """Contestants that are named, and all of a file's unless some of these are named."""
     from fallline.race.contestants import BadContestant, check, from_toml, named
     from fallline.race.defaults import contestants
     from fallline.race.makers import is_file

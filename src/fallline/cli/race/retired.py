@@ -11,7 +11,7 @@ from fallline.cli.race.options import Entered, Retired, Running
 from fallline.cli.race.request import files_that_would_run, results_of
 
 LIST = "list"
-"""What ``--contestants`` took to show who can race."""
+"""The value with which ``--contestants`` showed who can race."""
 KEPT = {"--json": 1, "--quiet": 1, "-q": 1, "--out": 2, "--figures": 2, "--format": 2}
 """Options that the new commands have too, and how many words they take."""
 

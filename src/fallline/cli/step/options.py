@@ -15,7 +15,7 @@ DEFAULT_OUT = Path("fallline-step.sqlite")
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What is measured, as given."""
+    """The options that decide what is measured, as given."""
 
     optimizer: Annotated[str, typer.Option("--optimizer", help="Registry name; `fallline optimizers` lists them.")] = (
         "adamw"
@@ -40,11 +40,11 @@ class Request:
         str | None, typer.Option("--preset", metavar="NAME", help="A published comparison: adam-grid or adan-gpt2.")
     ] = None
     dtype: Annotated[
-        str, typer.Option("--dtype", help="Of parameters and gradients: float32, bfloat16 or float16.")
+        str, typer.Option("--dtype", help="Type of parameters and gradients: float32, bfloat16 or float16.")
     ] = "float32"
-    state_dtype: Annotated[str, typer.Option("--state-dtype", help="Of states: float32, bfloat16, int8 or int4.")] = (
-        "float32"
-    )
+    state_dtype: Annotated[
+        str, typer.Option("--state-dtype", help="Format of states: float32, bfloat16, int8 or int4.")
+    ] = "float32"
     amsgrad: Annotated[bool, typer.Option("--amsgrad/--no-amsgrad", help="Adam's running maximum.")] = False
     option: Annotated[
         list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="Another hyperparameter; repeatable.")
@@ -77,7 +77,7 @@ PLAN_OPTIONS = (
 
 @dataclasses.dataclass(frozen=True)
 class Measuring:
-    """How long, and into which file."""
+    """The time for measuring, and the results file."""
 
     seconds: Annotated[float, typer.Option("--seconds", min=0.0, help="Measuring time per cell, after 18 rounds.")] = (
         20.0
@@ -92,7 +92,7 @@ class Measuring:
         typer.Option("--show", help="Measure nothing: show what the results file holds; no other option is needed."),
     ] = False
     seed: Annotated[
-        int, typer.Option("--seed", min=0, max=2**63 - 1, help="Of values and of the order of measuring.")
+        int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of values and of the order of measuring.")
     ] = 0
     out: Annotated[
         Path, typer.Option("--out", metavar="FILE", help="The results file; the same command again goes on with it.")
@@ -101,7 +101,7 @@ class Measuring:
 
 @dataclasses.dataclass(frozen=True)
 class Showing(ShownShort):
-    """In which form the results are shown, and beside what."""
+    """The form in which results are shown, and the table beside them."""
 
     against: Annotated[
         str | None,

@@ -18,10 +18,10 @@ FIXED = {
     "adam-grid": (*SHAPE_OPTIONS, "--up-to"),
     "adan-gpt2": (*SHAPE_OPTIONS, "--impl", "--state-dtype"),
 }
-"""What a preset decides itself."""
+"""Options that a preset decides itself."""
 DTYPES = ("float32", "bfloat16", "float16")
 MOST_THREADS = 4096
-"""What the probe takes."""
+"""The probe takes no more."""
 
 
 def plan_of(request: Request, arguments: Sequence[str] = ()) -> Plan:
