@@ -72,7 +72,7 @@ leaderboard: setup ## AlgoPerf's entries on eight miniatures, 5 trials × 3 stud
 	@mkdir -p benchmarks/results docs/leaderboard
 	$(BIN)/fallline race algoperf --contestants benchmarks/leaderboard.toml --trials 5 --studies 3 \
 	    --results benchmarks/results/leaderboard.sqlite --quiet
-	$(BIN)/fallline race --export csv --results benchmarks/results/leaderboard.sqlite --out docs/leaderboard
+	$(BIN)/fallline results export benchmarks/results/leaderboard.sqlite --out docs/leaderboard
 	@rm docs/leaderboard/leaderboard-evaluations.csv
 	$(BIN)/python docs/leaderboard_page.py
 

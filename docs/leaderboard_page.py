@@ -1,6 +1,6 @@
 """Writes ``docs/leaderboard.md`` from the tables in ``docs/leaderboard/``: ``python docs/leaderboard_page.py``.
 
-The tables are those of ``fallline race --export csv``, without the single evaluations.  ``--check`` writes nothing and
+The tables are those of ``fallline results export``, without the single evaluations.  ``--check`` writes nothing and
 fails if the page is not current.
 """
 
@@ -47,7 +47,7 @@ REPEAT = """\
 
 ```sh
 make leaderboard   # goes on where it was stopped; about two hours on two cores in all
-fallline race --calibrate --results benchmarks/results/leaderboard.sqlite   # step times anew, on a quiet machine
+fallline results calibrate benchmarks/results/leaderboard.sqlite   # step times anew, on a quiet machine
 ```
 
 Steps to target do not depend on how busy the machine is; seconds per step are measured apart, side by side, and can be

@@ -16,7 +16,6 @@ from fallline.averaging import WeightEma as WeightEma
 from fallline.catalogue import info as info
 from fallline.optim.checkpoint import export_for_torch as export_for_torch
 from fallline.optim.classes import optimizer as optimizer
-from fallline.optim.lr_range_test import lr_range_test as lr_range_test
 from fallline.optim.optimizer import RuleOptimizer
 from fallline.optim.registry import create as create
 from fallline.optim.registry import list_optimizers as list_optimizers
@@ -28,6 +27,7 @@ from fallline.schedules import WarmupCosine as WarmupCosine
 from fallline.schedules import WarmupStableDecay as WarmupStableDecay
 from fallline.teaching import FullMatrixAdagrad as FullMatrixAdagrad
 from fallline.teaching import LineSearchGD as LineSearchGD
+from fallline.training.lr_range_test import lr_range_test as lr_range_test
 from fallline.workloads import Workload as Workload
 
 __version__: str

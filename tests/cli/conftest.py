@@ -12,6 +12,12 @@ def fallline_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     return command(monkeypatch, capsys)
 
 
+@pytest.fixture(autouse=True)
+def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else runs beside the tests, measurements are taken for those of a machine that is left alone."""
+    monkeypatch.setattr("fallline.measure.load.reason", lambda *_, **__: None)
+
+
 @pytest.fixture
 def known_bandwidth(monkeypatch: pytest.MonkeyPatch) -> Bandwidth:
     """20 GB/s without measuring: 140 ms for AdamW's 28 bytes of 100 million parameters."""

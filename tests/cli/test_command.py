@@ -15,7 +15,28 @@ from tests.cli import Command
 FALLLINE = [sys.executable, "-m", "fallline"]
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["optimizers", "--help"], ["doctor", "--help"], ["--version"], []])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--help"],
+        ["--version"],
+        *(
+            [*verb.split(), "--help"]
+            for verb in (
+                "optimizers",
+                "doctor",
+                "data",
+                "race",
+                "contestants",
+                "results",
+                "results status",
+                "score",
+                "step",
+            )
+        ),
+    ],
+)
 def test_help_does_not_import_torch(arguments: list[str]) -> None:
     code = (
         "import sys\n"

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from fallline.cli.findings import SWITCHES
+from fallline.cli.doctor_checks import SWITCHES
+from fallline.measure import load
 from tests.cli import Command
 
+REASON = load.reason
+"""Before a fixture replaces it."""
 pytestmark = pytest.mark.usefixtures("known_bandwidth")
 
 
@@ -132,3 +135,31 @@ def test_width_40_loses_nothing(fallline: Command, monkeypatch: pytest.MonkeyPat
     narrow = fallline("doctor").out
     assert max(map(len, narrow.splitlines())) <= 40
     assert "".join(narrow.split()) == wide
+
+
+def test_a_busy_machine_is_not_taken_for_the_hardware(fallline: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = "other work took 1.9 of 2 processors meanwhile"
+    monkeypatch.setattr("fallline.measure.load.reason", lambda *_: busy)
+    found = finding(fallline, "memory bandwidth")
+    assert found["data"]["busy"] == busy and "adamw_ms_per_100m" not in found["data"]
+    assert "what was left" in found["cost"] and found["remedy"] == "stop other work and look again"
+    last = fallline("doctor").out.strip().splitlines()[-1]
+    assert (
+        "cannot be said while other work runs" in last and "at least" not in last and "nothing is missing" not in last
+    )
+
+
+def test_memory_slower_than_ever_before_is_told(
+    fallline: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from fallline.measure import known_speeds
+
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("FALLLINE_CACHE_DIR", str(tmp_path))
+    quiet = load.Share(2.0, 2.0, 0.0, 0.0, 2, 2)
+    monkeypatch.setattr(load.Meter, "share", lambda *_: quiet)
+    monkeypatch.setattr(load, "reason", REASON)
+    assert finding(fallline, "memory bandwidth")["cost"] == "", "the first look knows nothing else"
+    (key,) = json.loads((tmp_path / "memory-speeds.json").read_text())
+    known_speeds.remember(key, 45.0)
+    assert "20 GB/s for the probe, and 45 before" in finding(fallline, "memory bandwidth")["cost"]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 import sqlite3
 import sys
 from pathlib import Path
 
 import pytest
 
-from fallline.cli.race_request import read_entries
+from fallline.cli.race.request import read_entries
 from tests.cli import Command
 from tests.race import write_workload
 
@@ -33,11 +32,11 @@ def test_a_users_file_just_works_and_its_results_can_be_read(
     path, text = raced
     assert "tiny: target mse 4," in text and "studies" in text
     assert "no result of fewer than 5 studies" in text.splitlines()[-1]
-    status = fallline("race", "--status", "--results", str(path))
+    status = fallline("results", "status", str(path))
     assert status.code == 0 and status.out == text
-    data = json.loads(fallline("race", "--status", "--results", str(path), "--json").out)
+    data = json.loads(fallline("results", "status", str(path), "--json").out)
     assert set(data["statuses"]) == {"adamw", "twin"} and data["unfinished"] == 0
-    assert fallline("race", "--export", "csv", "--results", str(path), "--out", str(tmp_path / "tables")).code == 0
+    assert fallline("results", "export", str(path), "--format", "csv", "--out", str(tmp_path / "tables")).code == 0
     with (tmp_path / "tables" / "r-trials.csv").open() as file:
         trials = list(csv.DictReader(file))
     assert len(trials) == 4 and {t["contestant"] for t in trials} == {"adamw", "twin"}
@@ -58,7 +57,7 @@ def test_a_narrow_terminal_cuts_off_no_name_and_no_number(
     for workloads, headings in ((files[:1], ("wall clock", "studies reached", "group")), (files, ("score by wall",))):
         assert fallline("race", *workloads, *entered, "--results", str(path), "-j", "1").code == 0
         monkeypatch.setenv("COLUMNS", "44")
-        text = fallline("race", "--status", "--results", str(path), "-q").out
+        text = fallline("results", "status", str(path), "-q").out
         monkeypatch.delenv("COLUMNS")
         assert max(map(len, text.splitlines())) <= 44
         tables = [part.splitlines() for part in text.split("\n\n")[1:-1]]
@@ -91,7 +90,7 @@ def test_anew_does_not_remove_a_race_on_something_else(
     ended = fallline("race", other, *QUICK, "-q", "--anew", "--results", str(path))
     assert ended.code == 2 and "holds a race on tiny that has ended and --anew would remove" in ended.err
     assert len(ended.err.strip().splitlines()) == 1
-    assert fallline("race", "--status", "--results", str(path)).out == text
+    assert fallline("results", "status", str(path)).out == text
 
 
 def test_anew_without_the_engine_that_is_asked_for_keeps_what_there_is(
@@ -102,17 +101,17 @@ def test_anew_without_the_engine_that_is_asked_for_keeps_what_there_is(
     again = ("race", str(tmp_path / "tiny.py"), *QUICK, "--anew", "--results", str(path))
     ended = fallline(*again, "--engine", "ray")
     assert ended.code == 2 and "Ray is not installed" in ended.err
-    assert fallline("race", "--status", "--results", str(path)).out == text
+    assert fallline("results", "status", str(path)).out == text
 
 
 def test_parquet_needs_pyarrow_and_says_so(fallline: Command, raced: tuple[Path, str], tmp_path: Path) -> None:
     try:
         import pyarrow.parquet
     except ImportError:
-        ended = fallline("race", "--export", "parquet", "--results", str(raced[0]), "--out", str(tmp_path))
+        ended = fallline("results", "export", str(raced[0]), "--format", "parquet", "--out", str(tmp_path))
         assert ended.code == 2 and "pip install 'fallline[parquet]'" in ended.err
     else:
-        assert fallline("race", "--export", "parquet", "--results", str(raced[0]), "--out", str(tmp_path)).code == 0
+        assert fallline("results", "export", str(raced[0]), "--format", "parquet", "--out", str(tmp_path)).code == 0
         table = pyarrow.parquet.read_table(tmp_path / "r-trials.parquet")
         assert table.num_rows == 4
         types = {name: str(table.schema.field(name).type) for name in ("study", "training_seconds", "note")}
@@ -136,12 +135,6 @@ def test_a_plan_counts_trials_hours_and_memory_and_runs_nothing(fallline: Comman
     assert data["trials"] == data["to_run"] == 4 and data["training_hours"] > 0 and data["memory_gib"] > 0
     assert data["evaluation_hours"] > 0
     assert not path.exists()
-
-
-def test_contestants_are_listed_with_those_that_are_missing(fallline: Command) -> None:
-    text = fallline("race", "--contestants", "list").out
-    assert "algoperf_nadamp" in text and "Shampoo, is not there yet" in text
-    assert re.search(r"^adamw +warmup_cosine +lr [\d.]+–[\d.]+ \(log\)", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -176,10 +169,8 @@ def test_contestants_are_listed_with_those_that_are_missing(fallline: Command) -
         (["FILE", "--results", "r" * 300], "File name too long; give a shorter one"),
         (["FILE", "--out", "r" * 300], "File name too long; give a shorter one"),
         (["r" * 300 + ".py"], "File name too long; give a shorter one"),
-        (["--status", "--results", "/no/such.sqlite"], "no such results file"),
-        (["--export", "xlsx", "--results", "FILE"], "--export must be csv or parquet, got 'xlsx'"),
-        (["--export", "csv", "--results", "FILE"], "not a results file"),
-        (["--calibrate", "--results", "/no/such.sqlite"], "no such results file"),
+        (["FILE", "--json", "--format", "csv"], "--json and --format csv exclude each other; choose one"),
+        (["FILE", "--format", "html"], "--format html: must be one of text, json, csv, markdown"),
     ],
 )
 def test_bad_input_is_one_line(fallline: Command, tmp_path: Path, arguments: list[str], said: str) -> None:
@@ -210,6 +201,6 @@ def test_a_target_that_is_already_met_fails_the_race_in_one_line(fallline: Comma
     ended = fallline("race", str(file), *QUICK, "-q", "--results", str(tmp_path / "r.sqlite"))
     assert ended.code == 1 and "already met" in ended.err.strip()
     assert len(ended.err.strip().splitlines()) == 1
-    status = fallline("race", "--status", "--results", str(tmp_path / "r.sqlite"))
+    status = fallline("results", "status", str(tmp_path / "r.sqlite"))
     assert status.code == 2 and "r.sqlite: nothing was raced: tiny: the target mse 1e+09 is already met" in status.err
     assert len(status.err.strip().splitlines()) == 1

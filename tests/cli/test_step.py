@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from fallline.cli.step_progress import Progress, seconds_left
+from fallline.cli.step.progress import Progress, seconds_left
 from fallline.measure import machine
-from fallline.step import adan_tables, claims, memory, memory_table, presets
 from fallline.step.gpt2 import Gpt2
 from fallline.step.plan import arms_of, grid
+from fallline.step.published import adan_tables, claims, memory, memory_table, presets
 from fallline.step.results import CellRecord, Results
 from tests.cli import Command
 
@@ -432,3 +432,24 @@ def test_degenerate_settings_are_named(fallline: Command, out: str, arguments: t
 def test_implementations_are_listed(fallline: Command) -> None:
     assert "fused-loop" in fallline("step", "--list").out
     assert "fused-loop" in {one["name"] for one in json.loads(fallline("step", "--list", "--json").out)}
+
+
+def test_a_file_is_shown_without_the_options_it_was_measured_with(fallline: Command, out: str, tmp_path: Path) -> None:
+    """Not even the user's model is loaded again."""
+    model = tmp_path / "mine.py"
+    model.write_text("import torch\ndef net():\n    return torch.nn.Linear(30, 20)\n")
+    command = ("step", "--impl", "eager,fused", "--threads", "1", "--steps", "3", "--no-flush", "--out", out)
+    for more in (("--tensors", "1,2", "--sizes", "100"), ("--model", f"{model}:net")):
+        measured = fallline(*command, *more)
+        assert measured.code == 0, measured.err
+        model.write_text("raise SystemExit('it ran')\n")
+        shown = fallline("step", "--show", "--out", out)
+        assert (shown.code, shown.out) == (0, measured.out), shown.err
+        model.write_text("import torch\ndef net():\n    return torch.nn.Linear(30, 20)\n")
+    assert json.loads(fallline("step", "--show", "--json", "--out", out).out)["tables"][0]["rows"][0]["tensors"] == 2
+
+
+def test_time_left_is_not_guessed_from_a_few_small_cells() -> None:
+    small, large = grid([1, 99], [100], arms_of("adam", ["fused"], {}, "float32"))
+    assert seconds_left([(small, 0.1)], [large]) is None, "a hundredth of the elements says nothing about the rest"
+    assert seconds_left([(large, 9.9)], [small]) is not None

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from benchmarks import overview
-from fallline.cli.findings import SWITCHES
+from fallline.cli.doctor_checks import SWITCHES
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from fallline.measure.gates import (
     wrong_percentages,
 )
 from fallline.measure.stats import Estimate
-from fallline.step.published import ADAM_GRID, ADAN_GPT2
+from fallline.step.published.sources import ADAM_GRID, ADAN_GPT2
 
 
 def noisy(middle: float, count: int = 18, seed: int = 0) -> list[float]:

@@ -14,8 +14,8 @@ from fallline.formats import MIN_ELEMENTS
 from fallline.memory import Memory, memory_of
 from fallline.memory.live import LiveBytes, held_by_states
 from fallline.memory.temporaries import allocated_by_step, on_meta
-from fallline.optim.options import STATE_DTYPES
 from fallline.optim.hyperparameters import STEP
+from fallline.optim.options import STATE_DTYPES
 from fallline.optim.states import MASTER
 
 # On both sides of the floor of low-bit formats, odd numbers of elements, unfinished blocks, every number of axes.

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import fallline
-from fallline.cli.race_listing import listing
-from fallline.cli.race_request import read_contestants
+from fallline.cli.contestants import listing
+from fallline.cli.race.request import read_contestants
 from fallline.race import step_costs
 from fallline.race.contestants import BadContestant, Contestant, named
 from fallline.race.contestants.checks import check
@@ -139,7 +139,7 @@ def test_steps_are_measured_with_the_one_setting() -> None:
             self.arm = request.arm
 
         def wait(self) -> tuple[int, QuickStepTime]:
-            return 0, QuickStepTime(1.0, None)
+            return 0, QuickStepTime(1.0, 8, None)
 
     engine: Any = Recording()
     step_costs.quick_step_time(engine, WorkloadRequest("chars"), named("algoperf_amos"))

@@ -53,7 +53,7 @@ EVENTS: list[Message] = [
     End("crashed", note="KeyError\nTraceback"),
     Untrained(None, 0.1),
     Calibration({"adamw": Calibrated(0.5, 0.4, 0.6, 0.0, 8, 4, None)}, {"adamw": [0.5, 0.4]}, "at the time limit"),
-    QuickStepTime(0.1, 10**9),
+    QuickStepTime(0.1, 1000, 10**9),
     Lost("the worker was killed by signal 9"),
 ]
 

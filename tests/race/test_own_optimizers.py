@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import fallline
-from fallline.cli.race_request import read_contestants
+from fallline.cli.race.request import read_contestants
 from fallline.race.contestants import BadContestant, Contestant, named
 from fallline.race.contestants.checks import check
 from fallline.race.contestants.toml_file import from_toml

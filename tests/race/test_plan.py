@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import fallline
-from fallline.cli.race_request import read_entries
+from fallline.cli.race.request import read_entries
 from fallline.measure.store import StoreError
 from fallline.memory import memory_of
 from fallline.race.clock.step_clock import StepClock

@@ -334,7 +334,7 @@ def test_equal_time_can_be_given_in_seconds(tmp_path: Path) -> None:
     ("rules", "share", "said"),
     [
         (Rules(trials=1, studies=1), 0.009, None),
-        (Rules(trials=1, studies=1), 0.032, "`fallline race {spec} --calibrate --results {path}` measures them again"),
+        (Rules(trials=1, studies=1), 0.032, "`fallline results calibrate {path} {spec}` measures them again"),
         (Rules(ruleset="budget", trials=1, studies=1), 0.032, "trials are as long as they allow"),
     ],
 )
@@ -347,7 +347,7 @@ def test_steps_that_are_badly_known_are_told(tmp_path: Path, rules: Rules, share
         Race([Entry(spec, load(spec))], [named("adamw")], rules, results, asked, progress).run()
     told = [notice for notice in notices if "known to" in notice]
     expected = "Steps on tiny are known to ±3.2 % (adamw), at the time limit: the machine was busy; "
-    assert told == ([] if said is None else [expected + said.format(spec=spec, path=tmp_path / "r.sqlite")])
+    assert told == ([] if said is None else [expected + said.format(path=tmp_path / "r.sqlite", spec=spec)])
 
 
 def test_where_and_how_trials_were_run_is_stored_once_per_command_that_ran_any(tmp_path: Path) -> None:

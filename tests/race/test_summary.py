@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fallline.cli.output import render
-from fallline.cli.race_text import show_race
+from fallline.document.terminal import plain
 from fallline.race.contestants import Contestant, named
+from fallline.race.document import document
 from fallline.race.engine.messages import End, Evaluation
 from fallline.race.plan import TARGET, Entry, Rules, target_trials, trials
 from fallline.race.results import Calibrated, Results
@@ -64,7 +64,7 @@ def ended(status: str, event: Evaluation) -> End:
 
 
 def text(summary: Summary, width: int = 100) -> str:
-    return render(lambda console: show_race(console, summary, Path("r.sqlite"), quiet=False), width)
+    return plain(document(summary, Path("r.sqlite")), width)
 
 
 def test_times_are_steps_times_seconds_and_switches_at_evaluations(tmp_path: Path) -> None:

@@ -7,13 +7,12 @@ import dataclasses
 import pytest
 
 from fallline.step.analyse import analyse, doubtful
-from fallline.step.claims import grid_claims
 from fallline.step.plan import Cell, Conditions
-from fallline.step.presets import adan_gpt2
-from fallline.step.published import ADAM_GRID, winner_counts
+from fallline.step.published.claims import grid_claims
+from fallline.step.published.presets import adan_gpt2
+from fallline.step.published.sources import ADAM_GRID, winner_counts
 from fallline.step.results import ArmRecord
-from fallline.step.tables import milliseconds
-from fallline.step.words import (
+from fallline.step.sentences import (
     compile_times,
     disturbed,
     good_and_poor,
@@ -24,6 +23,7 @@ from fallline.step.words import (
     told_apart,
     who_wins,
 )
+from fallline.step.tables import milliseconds
 from tests.step.records import plan_of, record, records, slower_than_the_probe
 
 CLEAR = {"compiled": 3.0, "eager": 6.0, "fused": 1.1}

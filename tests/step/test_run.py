@@ -43,7 +43,7 @@ from fallline.step.plan import (
     expand,
     grid,
 )
-from fallline.step.presets import CONFIGURATIONS, adam_grid, adan_gpt2
+from fallline.step.published.presets import CONFIGURATIONS, adam_grid, adan_gpt2
 from fallline.step.results import Results, data_id
 from fallline.step.run import Limits, _thinning, measure, measure_all, measure_cells
 from fallline.step.temporaries import step_temporaries

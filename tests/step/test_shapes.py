@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from fallline.step.gpt2 import PUBLISHED, Gpt2
-from fallline.step.presets import CONFIGURATIONS
-from fallline.step.published import ADAN_GPT2
+from fallline.step.published.presets import CONFIGURATIONS
+from fallline.step.published.sources import ADAN_GPT2
 from fallline.step.shapes import BadModel, model_shapes
 
 

@@ -9,8 +9,10 @@ from typing import Annotated
 
 import typer
 
-from fallline.cli import data, doctor, optimizers, race, score, step
-from fallline.cli.exits import run
+from fallline.cli import contestants, data, doctor, optimizers, results, score
+from fallline.cli.exit_codes import run
+from fallline.cli.race.command import race
+from fallline.cli.step.command import step
 
 app = typer.Typer(
     name="fallline",
@@ -23,9 +25,11 @@ app = typer.Typer(
 app.command("optimizers")(optimizers.optimizers)
 app.command("doctor")(doctor.doctor)
 app.command("data")(data.data)
-app.command("race")(race.race)
+app.command("race")(race)
+app.command("contestants")(contestants.contestants)
+app.add_typer(results.app, name="results")
 app.command("score")(score.score)
-app.command("step")(step.step)
+app.command("step")(step)
 
 
 def _print_version(wanted: bool) -> None:
@@ -48,5 +52,5 @@ def _options(
 
 
 def main() -> None:
-    """The entry point; see :mod:`fallline.cli.exits` for the exit codes."""
+    """The entry point; see :mod:`fallline.cli.exit_codes` for the exit codes."""
     run(app)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fallline.cli.exits import FAILED, BadInput
-from fallline.cli.output import Json, Out, check_out, emit
+from fallline.cli.exit_codes import FAILED, BadInput
+from fallline.cli.options import grouped
+from fallline.cli.output import Out, Shown, check_out, emit
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from fallline.document.blocks import Document
 
 DATA_SETS = ("fashion-mnist",)
 
 
+@grouped
 def data(
+    *,
     name: Annotated[str, typer.Argument(help="The data set: fashion-mnist.")] = "fashion-mnist",
     download: Annotated[bool, typer.Option(help="Fetch it when it is missing or damaged.")] = True,
     folder: Annotated[
@@ -25,7 +29,7 @@ def data(
     mirror: Annotated[
         str | None, typer.Option("--from", metavar="URL", help="Fetch from there instead of from its authors.")
     ] = None,
-    as_json: Json = False,
+    shown: Shown,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing while downloading.")] = False,
     out: Out = None,
 ) -> None:
@@ -33,6 +37,7 @@ def data(
 
     Workloads run without: they use generated data then, and every result names the data it used.
     """
+    form = shown.chosen
     check_out(out)
     if name.replace("_", "-").lower() not in DATA_SETS:
         raise BadInput(f"there is no data set {name!r}; there is {', '.join(DATA_SETS)}")
@@ -55,12 +60,11 @@ def data(
         typer.echo(f"fallline: {problem}", err=True)
         raise typer.Exit(FAILED)
     counts = {" ".join(key): file.shape[0] for key, file in fashion_mnist.FILES.items()}
-    result: dict[str, Any] = {"data": fashion_mnist.NAME, "folder": str(found), "files": counts, "checked": True}
-    emit(result, lambda console: _show(console, result), as_json=as_json, out=out)
+    emit(document(fashion_mnist.NAME, str(found), counts), form, out=out)
 
 
 def _problem(folder: Path | None) -> str | None:
-    """What is wrong with the data there, in one line; None if nothing is."""
+    """The first problem with the data there, in one line; None if there is none."""
     from fallline.workloads.data import fashion_mnist
     from fallline.workloads.data.idx import BadFile
 
@@ -84,7 +88,15 @@ def _silent(text: str) -> None:
     pass
 
 
-def _show(console: Console, result: dict[str, Any]) -> None:
-    for part, count in result["files"].items():
-        console.print(f"  {part}: {count:,}")
-    console.print(f"{result['data']} is in {result['folder']}, whole: sizes and checksums are right.", soft_wrap=True)
+def document(name: str, folder: str, counts: Mapping[str, int]) -> Document:
+    from fallline.document.blocks import Document, Table, Verdict
+    from fallline.document.cells import Column, Number, Text
+
+    columns = (
+        Column("", name="file", align="left", key=True),
+        Column("", name="samples", digits="thousands"),
+    )
+    rows = [(Text(part), Number(count)) for part, count in counts.items()]
+    sentence = f"{name} is in {folder}, whole: sizes and checksums are right."
+    result = {"data": name, "folder": folder, "files": dict(counts), "checked": True}
+    return Document((Table("", columns, rows), Verdict(sentence)), result=result)

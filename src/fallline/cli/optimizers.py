@@ -5,49 +5,46 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fallline.cli.exits import BadInput
-from fallline.cli.output import Json, Out, check_out, emit
+from fallline.cli.exit_codes import BadInput
+from fallline.cli.options import grouped
+from fallline.cli.output import Out, Shown, check_out, emit
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from fallline.catalogue import Info
-
-NARROW = 100
-"""Columns below which a table would break every cell: a block per optimizer instead."""
+    from fallline.document.blocks import Document
+    from fallline.document.cells import Cell
 
 _BITS = {"float32": "32", "bfloat16": "16", "int8": "8", "int4": "4"}
 
 
+@grouped
 def optimizers(
+    *,
     pattern: Annotated[
         str,
         typer.Argument(metavar="[PATTERN]", help="A name, for its full page, or a pattern such as 'adam*'."),
     ] = "*",
-    as_json: Json = False,
+    shown: Shown,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the names only.")] = False,
     out: Out = None,
 ) -> None:
     """List the optimizers, or show one in full."""
-    import fallline
-
+    form = shown.chosen
     check_out(out)
+    import fallline
+    from fallline.document.blocks import names_document
+
     exact = _exact(pattern)
-    names = [exact] if exact else fallline.list_optimizers(pattern)
-    if not names:
+    found = [exact] if exact else fallline.list_optimizers(pattern)
+    if not found:
         raise BadInput(_no_match(pattern))
-    infos: list[Info] = [fallline.info(name) for name in names]
-    data: Any = [dataclasses.asdict(info) for info in infos]
-    if quiet:
-        emit(names, lambda console: console.print("\n".join(names)), as_json=as_json, out=out)
-    elif exact:
-        emit(data[0], lambda console: show_page(console, infos[0]), as_json=as_json, out=out)
-    else:
-        emit(data, lambda console: show_table(console, infos), as_json=as_json, out=out)
+    infos: list[Info] = [fallline.info(name) for name in found]
+    document = names_document(found) if quiet else page(infos[0]) if exact else table(infos)
+    emit(document, form, out=out)
 
 
 def _exact(pattern: str) -> str | None:
@@ -73,38 +70,36 @@ def _no_match(pattern: str) -> str:
 # ------------------------------------------------------------------ all of them
 
 
-def show_table(console: Console, infos: Sequence[Info]) -> None:
-    from rich.table import Table
+def table(infos: Sequence[Info]) -> Document:
+    from fallline.document.blocks import Document, Paragraph, Table
+    from fallline.document.cells import Column, Missing, Text
+    from fallline.document.numbers import counted
 
-    if console.width < NARROW:
-        for info in infos:
-            console.print(info.name, style="bold")
-            console.print(_summary(info))
-            console.print(f"{_pair(info.bytes_per_parameter)} bytes of state per parameter", end="\n\n", style="dim")
-    else:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column("name", style="bold", no_wrap=True)
-        table.add_column("what it is", min_width=30)
-        table.add_column("states", no_wrap=not console.is_terminal)
-        table.add_column("state bytes\nper parameter", justify="right", no_wrap=True)
-        table.add_column("bytes moved\nper step", justify="right", no_wrap=True)
-        table.add_column("torch.optim", no_wrap=True)
-        table.add_column("bits of\nstates", no_wrap=True)
-        for info in infos:
-            table.add_row(
-                info.name,
-                _summary(info),
-                " ".join(_states(info)) or "none",
-                _pair(info.bytes_per_parameter),
-                _pair(info.bytes_moved),
-                info.torch_class or "–",
-                " ".join(_BITS[name] for name in info.formats),
-            )
-        console.print(table)
-        console.print()
-    console.print("Bytes are of float32 → int8 states, with float32 parameters and gradients.", style="dim")
-    plural = "s" if len(infos) != 1 else ""
-    console.print(f"{len(infos)} optimizer{plural}; `fallline optimizers {infos[0].name}` shows one in full.")
+    columns = (
+        Column("name", align="left", key=True),
+        Column("what it is", align="left", prose=True),
+        Column("states", align="left", prose=True),
+        Column("state bytes\nper parameter", unit="bytes"),
+        Column("bytes moved\nper step", unit="bytes"),
+        Column("torch.optim", align="left"),
+        Column("bits of\nstates", align="left"),
+    )
+    rows = [
+        (
+            Text(info.name),
+            Text(_summary(info)),
+            Text(" ".join(_states(info)) or "none"),
+            _pair(info.bytes_per_parameter),
+            _pair(info.bytes_moved),
+            Text(info.torch_class) if info.torch_class else Missing(),
+            Text(" ".join(_BITS[name] for name in info.formats)),
+        )
+        for info in infos
+    ]
+    meant = "Bytes are those of float32 → int8 states, with float32 parameters and gradients."
+    more = f"{counted(len(infos), 'optimizer')}; `fallline optimizers {infos[0].name}` shows one in full."
+    blocks = (Table("", columns, rows), Paragraph(meant, tone="dim"), Paragraph(more))
+    return Document(blocks, result=[dataclasses.asdict(info) for info in infos])
 
 
 def _summary(info: Info) -> str:
@@ -113,33 +108,31 @@ def _summary(info: Info) -> str:
 
 
 def _states(info: Info) -> list[str]:
-    """What the defaults allocate."""
+    """States that exist with the default options."""
     return [name for name in info.states if name not in info.optional_states]
 
 
-def _pair(by_format: Mapping[str, float]) -> str:
+def _pair(by_format: Mapping[str, float]) -> Cell:
     """``8 → 2.03``; one number where there is nothing to store in fewer bits."""
-    wide = f"{by_format['float32']:.3g}"
-    return f"{wide} → {by_format['int8']:.3g}" if "int8" in by_format else wide
+    from fallline.document.cells import Change, Number
+
+    wide = by_format["float32"]
+    return Change(wide, by_format["int8"]) if "int8" in by_format else Number(wide)
 
 
 # ------------------------------------------------------------------ one of them
 
 
-def show_page(console: Console, info: Info) -> None:
-    from rich.syntax import Syntax
+def page(info: Info) -> Document:
+    from fallline.document.blocks import Block, Document, Heading, Paragraph, Snippet
 
-    console.print(f"{info.class_name} ({info.name})", style="bold")
-    console.print(_summary(info), end="\n\n")
-    equations = info.equations.rstrip()
-    if console.is_terminal and not console.no_color:
-        console.print(Syntax(equations, "python", background_color="default", word_wrap=True))
-    else:
-        console.print(equations, soft_wrap=True)
-    console.print()
-    for label, value in _facts(info):
-        console.print(label, style="bold", end=": ")
-        console.print(value)
+    blocks: list[Block] = [
+        Heading(f"{info.class_name} ({info.name})"),
+        Paragraph(_summary(info)),
+        Snippet(info.equations.rstrip(), "python"),
+    ]
+    blocks += [Paragraph(value, lead=label) for label, value in _facts(info)]
+    return Document(blocks, result=dataclasses.asdict(info))
 
 
 def _facts(info: Info) -> list[tuple[str, str]]:

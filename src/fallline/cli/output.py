@@ -1,24 +1,22 @@
-"""Where a verb's result goes: stdout or a file, as text or as JSON; everything else goes to stderr."""
+"""Where a verb's result goes, and in which form: to stdout or a file; everything else goes to stderr."""
 
 from __future__ import annotations
 
-import io
-import json
+import dataclasses
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fallline.cli.exits import BadInput
+from fallline.cli.exit_codes import BadInput
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from fallline.document.blocks import Document
+    from fallline.document.figures import Figure
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else, on stdout.")]
-Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the result there instead of stdout.")]
+FORMS = ("text", "json", "csv", "markdown")
 
 PIPED_WIDTH = 10_000
 """Columns of text that goes to a file or a pipe: lines there are not broken, for grep."""
@@ -26,6 +24,49 @@ PIPED_WIDTH = 10_000
 
 class NotWritten(BadInput):
     """A result that could not go where it was meant to, for want of room for instance."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """The form in which a result is shown."""
+
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else, on stdout.")] = (
+        False
+    )
+    form: Annotated[
+        str | None, typer.Option("--format", metavar="FORM", help="text, markdown, csv or json; text by default.")
+    ] = None
+
+    @property
+    def chosen(self) -> str:
+        """One of ``FORMS``; :class:`BadInput` where several are asked for."""
+        wanted = {form: option for option, form in self._asked()}
+        if len(wanted) > 1:
+            raise BadInput(f"{' and '.join(wanted.values())} exclude each other; choose one")
+        chosen = next(iter(wanted), "text")
+        if chosen not in FORMS:
+            raise BadInput(f"--format {chosen}: must be one of {', '.join(FORMS)}")
+        return chosen
+
+    def _asked(self) -> list[tuple[str, str]]:
+        """Options that name a form, with the form."""
+        found = [("--json", "json")] if self.as_json else []
+        return found + ([(f"--format {self.form}", self.form)] if self.form is not None else [])
+
+
+@dataclasses.dataclass(frozen=True)
+class ShownShort(Shown):
+    """The same with two shorter options."""
+
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print every number as CSV.")] = False
+    as_md: Annotated[bool, typer.Option("--md", help="Print the tables in Markdown.")] = False
+
+    def _asked(self) -> list[tuple[str, str]]:
+        short = (("--csv", "csv", self.as_csv), ("--md", "markdown", self.as_md))
+        return [*super()._asked(), *((option, form) for option, form, wanted in short if wanted)]
+
+
+Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the result there instead of stdout.")]
 
 
 def check_out(out: Path | None, option: str = "--out") -> None:
@@ -40,17 +81,17 @@ def check_out(out: Path | None, option: str = "--out") -> None:
         raise BadInput(f"{option} {out}: not writable; name another file")
 
 
-def emit(data: Any, show: Callable[[Console], None], *, as_json: bool, out: Path | None) -> None:
-    """Writes a result: the data itself as JSON, or what ``show`` prints."""
+def emit(document: Document, form: str = "text", *, out: Path | None = None, quiet: bool = False) -> None:
+    """Writes a document, or what ``--quiet`` leaves of it, in one of ``FORMS``."""
     from rich.console import Console
 
-    if as_json:
-        text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-    elif out is None and (console := Console(highlight=False, markup=False)).is_terminal:
-        show(console)
+    from fallline.document import terminal
+
+    shown = document.brief() if quiet else document
+    if form == "text" and out is None and (console := Console(highlight=False, markup=False)).is_terminal:
+        terminal.show(shown, console)
         return
-    else:
-        text = render(show, _columns() or PIPED_WIDTH)
+    text = _rendered(shown, form)
     if out is None:
         write(text)
         return
@@ -60,28 +101,70 @@ def emit(data: Any, show: Callable[[Console], None], *, as_json: bool, out: Path
         raise NotWritten(f"--out {out}: could not be written ({error.strerror or error})") from error
 
 
+def _rendered(document: Document, form: str) -> str:
+    if form == "json":
+        from fallline.document.json import json_text
+
+        return json_text(document)
+    if form == "csv":
+        from fallline.document.csv import csv_text
+
+        return csv_text(document)
+    if form == "markdown":
+        from fallline.document.markdown import markdown
+
+        return markdown(document)
+    from fallline.document.terminal import plain
+
+    return plain(document, _columns() or PIPED_WIDTH)
+
+
 def write(text: str) -> None:
-    """To stdout, as far as somebody reads it."""
+    """Writes to stdout, as far as somebody reads it."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        # What did not go out would be tried again at the end of the process, with a traceback.
+        # Python would try to write the rest at the end of the process, with a traceback.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         # A reader that has enough, as in `fallline optimizers | head -1`, is no error.
         if not isinstance(error, BrokenPipeError):
             raise NotWritten(f"the output could not be written ({error.strerror or error})") from error
 
 
-def render(show: Callable[[Console], None], width: int) -> str:
-    """The same as plain text, without the blanks that pad tables to their width."""
-    from rich.console import Console
-
-    text = io.StringIO()
-    show(Console(file=text, highlight=False, markup=False, width=width, force_terminal=False, color_system=None))
-    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
-
-
 def _columns() -> int | None:
     wanted = os.environ.get("COLUMNS", "")
     return int(wanted) if wanted.isdigit() and int(wanted) > 0 else None
+
+
+# ------------------------------------------------------------------ figures
+
+Figures = Annotated[
+    Path | None, typer.Option("--figures", metavar="DIR", help="Write the figures there, as PNG and SVG.")
+]
+
+
+def check_figures(folder: Path | None) -> None:
+    """Refuses, before any work is done for them, figures that could not be written."""
+    if folder is None:
+        return
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"--figures {folder}: this is a file; name a folder")
+    from fallline.document.picture import UNAVAILABLE, available
+
+    if not available():
+        raise BadInput(f"--figures {folder}: {UNAVAILABLE}")
+
+
+def draw(figures: list[Figure], folder: Path, quiet: bool) -> None:
+    """Writes every figure of a document to a folder."""
+    from fallline.document.picture import FiguresUnavailable, save_all
+
+    try:
+        written = save_all(figures, folder)
+    except FiguresUnavailable as error:
+        raise BadInput(f"--figures {folder}: {error}") from None
+    except OSError as error:
+        raise BadInput(f"--figures {folder}: {error.strerror}; name another folder") from None
+    if not quiet:
+        typer.echo(f"Figures: {', '.join(map(str, written)) or 'none, there is nothing to draw'}", err=True)

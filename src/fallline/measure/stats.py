@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fallline.document.numbers import supported_decimals
 from fallline.measure.ranks import (
     least_pairs,
     normal_quantile,
@@ -50,22 +51,6 @@ class Estimate:
 
     def short(self, unit: str = "") -> str:
         return f"{self.value:.{supported_decimals(self.value, self.low, self.high)}f}{unit}"
-
-
-def supported_decimals(value: float, low: float, high: float) -> int:
-    """Decimals down to the first digit of half the interval: from one to four significant digits.
-
-    >>> supported_decimals(5.32, 5.24, 5.40), supported_decimals(0.02513, 0.02512, 0.02514)
-    (2, 5)
-    >>> supported_decimals(88.0, 81.0, 95.0), supported_decimals(0.04, 0.01, 10.0)
-    (0, 2)
-    """
-    if not math.isfinite(value) or value == 0.0:
-        return 0
-    leading = -math.floor(math.log10(abs(value)))
-    half = (high - low) / 2
-    wanted = leading + 3 if half <= 0.0 else -math.floor(math.log10(half))
-    return max(0, leading, min(wanted, leading + 3))
 
 
 def bootstrap_median(

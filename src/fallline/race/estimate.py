@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
+from fallline.document.numbers import duration
 from fallline.measure.machine import cores, load_average
 from fallline.race import step_costs
 from fallline.race.contestants import Contestant
@@ -96,17 +97,6 @@ class Estimate:
 
     def as_data(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
-
-
-def duration(hours: float) -> str:
-    """Hours in the unit that suits them.
-
-    >>> duration(2.5), duration(0.2), duration(0.004)
-    ('2.5 hours', '12.0 minutes', '14 s')
-    """
-    if hours >= 0.995:
-        return f"{hours:.1f} hours"
-    return f"{60 * hours:.1f} minutes" if hours >= 1 / 60 else f"{3600 * hours:.0f} s"
 
 
 def estimate(

@@ -197,14 +197,16 @@ class Race:
         if loosest is None:
             return
         name, share = loosest
-        # Users' files are run only if they are named.
-        files = [each.spec for each in self.entries.values() if each.file is not None]
-        command = shlex.join(["fallline", "race", *files, "--calibrate", "--results", str(self.results.path)])
-        again = f"`{command}` measures them again"
+        again = f"`{self._calibrate_command()}` measures them again"
         self.progress.notice(
             f"Steps on {entry.name} are known to ±{100 * share:.1f} % ({name}), {costs.stopped[name]}: the machine was "
             f"busy; {'trials are as long as they allow' if self.rules.ruleset == BUDGET else again}"
         )
+
+    def _calibrate_command(self) -> str:
+        workloads = resume.workload_files(self.entries.values())
+        optimizers = resume.optimizer_files(self.contestants.values())
+        return calibrate_command(self.results.path, dict.fromkeys([*workloads.values(), *optimizers.values()]))
 
     def _set_targets(self) -> None:
         """Where a workload has no target: what the reference finds in two thirds of the budget."""
@@ -355,6 +357,13 @@ class Race:
         if event.status in (CRASHED, FAILED):
             self.progress.notice(f"{_named(row)} {event.status}: {event.reason}")
         self.progress.trial_ended(row, event.status)
+
+
+def calibrate_command(results: Path, files: Iterable[Path]) -> str:
+    """To be pasted; it names the users' files whose code it runs, because it refuses to run any other."""
+    here = Path.cwd()
+    near = [file.relative_to(here) if file.is_relative_to(here) else file for file in files]
+    return shlex.join(["fallline", "results", "calibrate", str(results), *map(str, near)])
 
 
 def _named(row: Row) -> str:

@@ -27,7 +27,7 @@ _TRIAL = re.compile(r"trial_(\d+)")
 UNREADABLE = (tarfile.TarError, lzma.LZMAError, zlib.error, OSError, EOFError)
 SQLITE = b"SQLite format 3"
 RACES = ("*.sqlite", "*-trials.csv", "*-trials.parquet")
-OWN_RACE = "no AlgoPerf logs but a race's; `fallline race --status --results FILE.sqlite` scores it"
+OWN_RACE = "no AlgoPerf logs but a race's; `fallline results status FILE.sqlite` scores it"
 _FRAMEWORK = re.compile(r"(.+?)(?:_jax|_pytorch)?")
 
 

@@ -60,9 +60,13 @@ class CellResult:
 
     @property
     def wrong(self) -> list[str]:
-        whole = self.record.facts.get("wrong")
-        found = [f"{arm.name}: {text}" for arm in self.arms.values() for text in arm.wrong]
-        return [whole, *found] if whole else found
+        whole = [text for text in (self.record.facts.get("wrong"), self.busy) if text]
+        found = [(arm.name, text) for arm in self.arms.values() for text in arm.wrong if text != self.busy]
+        return whole + [f"{name}: {text}" for name, text in found]
+
+    @property
+    def busy(self) -> str | None:
+        return _busy(self.record)
 
     @property
     def limit(self) -> Estimate | None:
@@ -164,12 +168,16 @@ def analyse(plan: Plan, records: Sequence[CellRecord]) -> list[TableResult]:
 
 
 def doubtful(tables: Sequence[TableResult]) -> dict[Cell, str]:
-    """Cells whose times a gate set aside, or that they were held against, and what it found.  A shared machine may have
-    been slow for a while: one more measurement tells.  Wrong values, or a second wrong time, no measurement mends."""
+    """Cells whose times a gate set aside, or that they were held against, and what it found.
+
+    A shared machine may have been slow or busy for a while: one more measurement tells. No measurement mends wrong
+    values, or a second wrong time, and none is of use while a machine stays as busy as it was for most cells.
+    """
     found: dict[Cell, str] = {}
     rows = {row.cell: row for table in tables for row in table.rows}
+    mostly_busy = 2 * sum(row.busy is not None for row in rows.values()) > len(rows)
     for row in rows.values():
-        for cell in (row.cell, *row.held_against) if row.wrong else ():
+        for cell in (row.cell, *row.held_against) if row.wrong and not (row.busy and mostly_busy) else ():
             if not rows[cell].record.facts.get("wrong") and "again" not in rows[cell].record.facts:
                 found.setdefault(cell, f"{row.cell.label}: {row.wrong[0]}")
     return found
@@ -181,12 +189,19 @@ def _row(record: CellRecord) -> CellResult:
     return CellResult(record, arms, {}, {})
 
 
+def _busy(record: CellRecord) -> str | None:
+    """Other work that the machine did meanwhile, where it was so much that no verdict is due."""
+    reason = record.facts.get("busy")
+    return f"the machine was busy: {reason}" if reason else None
+
+
 def _arm(arm: ArmRecord, record: CellRecord, probe: ArmRecord | None) -> ArmResult:
     result = ArmResult(arm.name, arm.missing, launches=arm.facts.get("launches"), samples=arm.seconds)
     result.first_seconds = arm.facts.get("first_seconds")
     result.far_behind = arm.facts.get("every", 1) >= RARELY
     if not arm.seconds:
         return result
+    result.wrong += [text for text in [_busy(record)] if text]
     result.seconds = bootstrap_median(arm.seconds)
     result.gb_per_s = _per_second(arm.facts["bytes_moved"], result.seconds)
     beside = _beside(arm, probe)
@@ -222,6 +237,8 @@ def _gate_sizes(table: TableResult) -> None:
     """Along every line of the grid, and along the number of elements where there is no grid."""
     lines: dict[object, list[CellResult]] = {}
     for row in table.rows:
+        if row.busy:  # its times would only cast doubt on others
+            continue
         if row.cell.size is None:
             lines.setdefault("models", []).append(row)
         else:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fallline.document.numbers import counted
 from fallline.measure import machine
 from fallline.measure.clock import flush_bytes
 from fallline.measure.traffic import AS_PARAMETERS, WIDTHS, Bytes, bytes_per_parameter
@@ -218,10 +219,10 @@ def expand(rows: Sequence[Cell], conditions: Conditions, title: str) -> list[Cel
 
 
 def _in_words(conditions: Conditions, threads: int, flush: bool) -> str:
-    parts = [conditions.dtype, _counted(threads, "thread") + (", pinned" if conditions.pinned else "")]
+    parts = [conditions.dtype, counted(threads, "thread") + (", pinned" if conditions.pinned else "")]
     parts.append(_flushed(flush, conditions))
     if conditions.steps:
-        parts.append(f"{_counted(conditions.steps, 'step')} of each")
+        parts.append(f"{counted(conditions.steps, 'step')} of each")
     return ", ".join(parts)
 
 
@@ -229,10 +230,6 @@ def _flushed(flush: bool, conditions: Conditions) -> str:
     if flush:
         return "caches flushed before every step"
     return "in cache, no flush" if conditions.flush is None else "no flush"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def grid(tensors: Sequence[int], sizes: Sequence[int], arms: tuple[Arm, ...]) -> list[Cell]:

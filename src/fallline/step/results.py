@@ -80,8 +80,8 @@ class CellRecord:
     cell: Cell
     arms: dict[str, ArmRecord]
     facts: dict[str, Any]
-    """stopped, rounds, looks, working_set, probe, load; wrong: what a gate found before or after the clock; again: why
-    the cell was measured a second time."""
+    """stopped, rounds, looks, working_set, probe, load; share: what the cell got of the machine, busy: why that was too
+    little; wrong: what a gate found before or after the clock; again: why the cell was measured a second time."""
     run: int = 0
     measured: str = ""
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import random
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.nn import Parameter
 
-from fallline.measure import gates, machine
+from fallline.measure import gates, known_speeds, load, machine
 from fallline.measure.affinity import pinned
 from fallline.measure.bandwidth import MAX_READS, MAX_WRITES, Sweep
 from fallline.measure.clock import CacheFlush, wait_for
@@ -141,6 +142,7 @@ def _time(
     sweep = probe_of(cell)
     ahead = sweep.best_distance(seed=limits.seed, before=flush)
     names = list(optimizers)
+    meter = load.Meter()
     samples = interleave(
         {**{name: optimizer.step for name, optimizer in optimizers.items()}, PROBE: lambda: sweep.run(ahead)},
         _telling(cell, _rule(cell, names, limits.seconds, family), limits.told),
@@ -151,6 +153,7 @@ def _time(
         thin=None if cell.steps else _thinning(cell, names, limits.seconds, family),
         in_cache=not cell.flush and cell.working_set() <= cache,
     )
+    facts |= _circumstances(cell, sweep, samples.seconds[PROBE], meter)
     arms[PROBE] = ArmRecord(PROBE)
     for name, seconds in samples.seconds.items():
         arms[name].seconds = seconds
@@ -167,6 +170,17 @@ def _time(
         "rounds": samples.rounds,
         "probe": {"bytes": sweep.bytes, "method": sweep.method, "ahead": ahead, "threads": sweep.threads},
     }
+
+
+def _circumstances(cell: Cell, sweep: Sweep, seconds: Sequence[float], meter: load.Meter) -> dict[str, Any]:
+    """What the rounds got of the machine, and whether that is too little for a verdict."""
+    share = meter.share(cell.threads)
+    speed = sweep.bytes / statistics.median(seconds) / 1e9
+    streams = (sweep.reads, sweep.writes)
+    key = known_speeds.key_of(machine.cpu_model(), sweep.method, sweep.threads, streams, sweep.bytes, cell.flush)
+    busy = load.reason(share, speed, known_speeds.fastest(key))
+    known_speeds.remember(key, speed, make_folder=True)
+    return {"share": dataclasses.asdict(share), "busy": busy}
 
 
 def _thinning(cell: Cell, names: Sequence[str], seconds: float, family: int) -> Thinning:

@@ -1,102 +1,110 @@
-"""Times and speeds of a table as text cells, and every number of it for CSV and JSON."""
+"""Times and speeds of a step as tables, and every number of them for programs."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import Any
 
-from fallline.measure.stats import Estimate
+from fallline.document.blocks import Table
+from fallline.document.cells import Cell, Column, Mark, Missing, Number, Text, text_of
 from fallline.step.analyse import ArmResult, CellResult, TableResult
-from fallline.step.layout import Table
-from fallline.step.published import GRID_NAMES
+from fallline.step.published.sources import GRID_NAMES
 
-SUSPECT = " !"
-"""Marks a number that a gate does not believe."""
+TIME = Column("ms per step", unit="ms", digits="supported")
 
 
 def times(table: TableResult, exact: bool = False) -> Table:
     """Milliseconds per step and the winner; ``exact`` shows four decimals in the published layout."""
-    grid = table.is_grid
-    header = ["tensors", "size"] if grid else ["shapes", "M parameters"]
+    title, grid = f"{table.title}: ms per step", table.is_grid
     if exact and grid:
-        header = ["Parameters", "Parameter Size"]
-        header += [f"`{GRID_NAMES.get(name, name)}` (ms/iter)" for name in table.arms]
-        rows = [[*_place(row, grid), *(_four(row.arms[name]) for name in table.arms)] for row in table.rows]
-        return Table(f"{table.title}: ms per step", header, rows, 0, keys=2)
-    header += [*table.arms, "winner"]
+        places = [Column(name, key=True, digits="whole") for name in ("Parameters", "Parameter Size")]
+        arms = [Column(f"`{GRID_NAMES.get(name, name)}` (ms/iter)", unit="ms", digits=4) for name in table.arms]
+        rows = [[*_place(row, grid), *(time_cell(row.arms[name]) for name in table.arms)] for row in table.rows]
+        return Table(title, [*places, *arms], rows, detail=True)
+    columns = [*_places(grid), *(Column(name, unit="ms", digits="supported") for name in table.arms), Column("winner")]
     rows = [
-        [*_place(row, grid), *(milliseconds(row.arms[name]) for name in table.arms), row.verdict()]
+        [*_place(row, grid), *(time_cell(row.arms[name], row.winner) for name in table.arms), _winner(row)]
         for row in table.rows
     ]
-    return Table(f"{table.title}: ms per step", header, rows, 0 if grid else 1, keys=2)
+    return Table(title, columns, rows, detail=True)
 
 
 def speeds(table: TableResult) -> Table:
     """GB/s and the fraction of the limit."""
     grid = table.is_grid
-    header = ["tensors", "size"] if grid else ["shapes", "M parameters"]
-    header += [*table.arms, "limit GB/s"]
+    names = [*table.arms, "limit GB/s"]
+    columns = [*_places(grid), *(Column(name, unit="GB/s", digits="supported") for name in names)]
     rows = [[*_place(row, grid), *(_speed(row.arms[name]) for name in table.arms), _limit(row)] for row in table.rows]
-    return Table(f"{table.title}: GB/s (fraction of the limit)", header, rows, 0 if grid else 1, keys=2)
+    return Table(f"{table.title}: GB/s (fraction of the limit)", columns, rows, detail=True)
 
 
-def _place(row: CellResult, grid: bool) -> list[str]:
+def _places(grid: bool) -> list[Column]:
     if grid:
-        return [str(row.cell.tensors), str(row.cell.size)]
-    return [row.cell.label, f"{row.cell.elements / 1e6:.1f}"]
+        return [Column(name, key=True, digits="whole") for name in ("tensors", "size")]
+    return [Column("shapes", align="left", key=True), Column("M parameters", key=True, digits=1)]
 
 
-def scaled(estimate: Estimate, factor: float) -> Estimate:
-    return Estimate(estimate.value * factor, estimate.low * factor, estimate.high * factor, estimate.count)
+def _place(row: CellResult, grid: bool) -> list[Cell]:
+    if grid:
+        return [Number(row.cell.tensors), Number(row.cell.size or 0)]
+    return [Text(row.cell.label), Number(row.cell.elements / 1e6)]
+
+
+def _winner(row: CellResult) -> Cell:
+    return Text(row.verdict(), Mark.SET_ASIDE if row.wrong else None)
+
+
+def time_cell(arm: ArmResult, winner: str | None = None) -> Cell:
+    """Milliseconds per step."""
+    if arm.seconds is None:
+        return Missing(arm.missing or "")
+    ms = arm.seconds
+    mark = Mark.SUSPECT if arm.wrong else Mark.FASTEST if arm.name == winner else None
+    return Number(ms.value * 1e3, ms.low * 1e3, ms.high * 1e3, mark)
 
 
 def milliseconds(arm: ArmResult) -> str:
-    if arm.seconds is None:
-        return "–"
-    return scaled(arm.seconds, 1e3).short() + (SUSPECT if arm.wrong else "")
+    """The same as a reader sees it."""
+    return text_of(time_cell(arm), TIME)
 
 
-def _four(arm: ArmResult) -> str:
-    if arm.seconds is None:
-        return "–"
-    return f"{arm.seconds.value * 1e3:.4f}" + (SUSPECT if arm.wrong else "")
-
-
-def _speed(arm: ArmResult) -> str:
+def _speed(arm: ArmResult) -> Cell:
     if arm.gb_per_s is None:
-        return "–"
-    share = f" ({_fraction(arm.fraction.value)})" if arm.fraction else ""
-    return arm.gb_per_s.short() + share + (SUSPECT if arm.wrong else "")
+        return Missing(arm.missing or "")
+    share = Number(arm.fraction.value, digits="share") if arm.fraction else None
+    found = arm.gb_per_s
+    return Number(found.value, found.low, found.high, Mark.SUSPECT if arm.wrong else None, beside=share)
 
 
-def _fraction(value: float) -> str:
-    return f"{value:.2f}" if value >= 0.005 else "<0.01"
+def _limit(row: CellResult) -> Cell:
+    return Number(row.limit.value, row.limit.low, row.limit.high) if row.limit else Missing()
 
 
-def _limit(row: CellResult) -> str:
-    return row.limit.short() if row.limit else "–"
+# ------------------------------------------------------------------ for programs
 
-
-CSV_FIELDS = (
+FIELDS = (
     "table", "label", "tensors", "size", "parameters", "threads", "flush", "dtype", "arm", "ms", "ms_low", "ms_high",
     "samples", "gb_per_s", "fraction_of_limit", "launches", "first_step_ms", "winner", "tied", "suspect", "missing",
     "record",
 )  # fmt: skip
 
 
-def as_csv(tables: Sequence[TableResult]) -> str:
+def records(tables: Sequence[TableResult]) -> Table:
     """One line per cell and arm."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, CSV_FIELDS, lineterminator="\n")
-    writer.writeheader()
-    for table in tables:
-        for row in table.rows:
-            winners = _standing(table, row)
-            for arm in row.arms.values():
-                writer.writerow(_csv_line(table, row, arm, winners[arm.name]))
-    return text.getvalue()
+    lines = [
+        _line(table, row, arm, among[arm.name])
+        for table in tables
+        for row, among in ((row, _standing(table, row)) for row in table.rows)
+        for arm in row.arms.values()
+    ]
+    rows = [[_record(line[name]) for name in FIELDS] for line in lines]
+    return Table("", [Column(name, name=name) for name in FIELDS], rows)
+
+
+def _record(value: Any) -> Cell:
+    if value is None:
+        return Missing()
+    return Number(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else Text(str(value))
 
 
 def _standing(table: TableResult, row: CellResult) -> dict[str, CellResult]:
@@ -105,7 +113,7 @@ def _standing(table: TableResult, row: CellResult) -> dict[str, CellResult]:
     return {name: part.rows[at] for part in table.parts().values() for name in part.arms}
 
 
-def _csv_line(table: TableResult, row: CellResult, arm: ArmResult, among: CellResult) -> dict[str, Any]:
+def _line(table: TableResult, row: CellResult, arm: ArmResult, among: CellResult) -> dict[str, Any]:
     cell = row.cell
     seconds = arm.seconds
     return {
@@ -139,7 +147,7 @@ def as_data(table: TableResult) -> dict[str, Any]:
     rows = []
     for row in table.rows:
         among = _standing(table, row)
-        lines = [_csv_line(table, row, arm, among[arm.name]) for arm in row.arms.values()]
+        lines = [_line(table, row, arm, among[arm.name]) for arm in row.arms.values()]
         shared = ("label", "tensors", "size", "parameters", "threads", "flush", "dtype")
         rows.append(
             {

@@ -38,7 +38,7 @@ def named(name: str, own: Mapping[str, Contestant] | None = None) -> Contestant:
         raise BadContestant(f"{name} cannot race: {NOT_RACED[name]}")
     if name not in TUNING:
         close = difflib.get_close_matches(name, [*(own or ()), *TUNING, *PRESETS], n=3)
-        hint = f"did you mean {' or '.join(close)}?" if close else "`fallline race --contestants list` shows all"
+        hint = f"did you mean {' or '.join(close)}?" if close else "`fallline contestants` shows all"
         raise BadContestant(f"there is no contestant {name!r}; {hint}")
     tuning = TUNING[name]
     return Contestant(name, name, tuning.settings, tuning.space, schedule=tuning.schedule)

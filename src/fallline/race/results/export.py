@@ -96,7 +96,7 @@ def _parquet_writer() -> Callable[[Path, list[str], list[tuple[Any, ...]]], None
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise ExportUnavailable("Parquet needs pyarrow; pip install 'fallline[parquet]', or --export csv") from None
+        raise ExportUnavailable("Parquet needs pyarrow; pip install 'fallline[parquet]', or --format csv") from None
 
     def kind(name: str) -> Any:
         if name in INTEGERS:

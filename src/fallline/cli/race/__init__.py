@@ -1,0 +1,1 @@
+"""``fallline race``: its options, the race they ask for, its progress."""

@@ -1,0 +1,193 @@
+"""Turns the options of ``fallline race`` into rules, workloads, contestants and a results file, or refuses them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fallline.cli.exit_codes import BadInput
+from fallline.cli.race.options import Design, Entered
+
+if TYPE_CHECKING:
+    from fallline.race.contestants import Contestant
+    from fallline.race.plan import Entry, Rules
+    from fallline.race.results import Results
+
+
+MOST_SECONDS = 1e9
+"""Thirty years; a results file could not hold the steps of longer trials."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """A race that can be run, and its results file."""
+
+    entries: list[Entry]
+    contestants: list[Contestant]
+    rules: Rules
+    path: Path
+
+
+def read_request(entered: Entered, design: Design, results: Path | None) -> Request:
+    """The race that the options ask for, or :class:`BadInput` that names one of them."""
+    from fallline.race.defaults import WORKLOAD
+
+    rules = read_rules(design, entered.workloads, entered.max_steps)
+    entries = read_entries(entered.workloads or [WORKLOAD], entered.target, entered.max_steps, entered.held_out)
+    contestants = read_contestants(entered.optimizers or [], entered.toml)
+    check_size(entries, contestants, rules)
+    return Request(entries, contestants, rules, results or default_results(entries))
+
+
+def read_rules(design: Design, workloads: list[str] | None, max_steps: int | None = None) -> Rules:
+    from fallline.race.defaults import RULES
+    from fallline.race.plan import BUDGET, CLOCKS, RULESETS, SELF, STEPS_CLOCK, Rules
+
+    default = RULES if not workloads and design.ruleset is None else Rules()
+    chosen = design.ruleset or default.ruleset
+    trials, seconds, clock = design.trials, design.seconds, design.clock
+    if chosen not in RULESETS:
+        raise BadInput(f"--ruleset must be one of {', '.join(RULESETS)}, got {chosen!r}")
+    if clock not in CLOCKS:
+        raise BadInput(f"--clock must be {' or '.join(CLOCKS)}, got {clock!r}")
+    if chosen == SELF and (trials or 1) > 1:
+        raise BadInput(f"--trials {trials}: self-tuning has one trial a study; leave it out, or --ruleset external")
+    if chosen == BUDGET and clock == STEPS_CLOCK:
+        raise BadInput("--clock steps: an equal budget of time needs seconds; leave --clock out")
+    if seconds is not None:
+        if not 0 < seconds <= MOST_SECONDS:
+            raise BadInput(f"--seconds must be a number > 0 and at most {MOST_SECONDS:g}, got {seconds:g}")
+        if chosen != BUDGET:
+            raise BadInput(f"--seconds {seconds:g}: is for an equal-time race; give --ruleset budget too")
+        if max_steps is not None:
+            raise BadInput(f"--seconds {seconds:g}, --max-steps {max_steps}: are two budgets; give one of them")
+    return Rules(
+        ruleset=chosen,
+        trials=trials or (1 if chosen == BUDGET else default.trials),
+        studies=design.studies or default.studies,
+        seed=design.seed,
+        self_factor=design.self_factor,
+        clock=clock,
+        early_stop=design.early_stop,
+        seconds=seconds,
+    )
+
+
+def read_entries(names: list[str], target: float | None, max_steps: int | None, held_out: bool) -> list[Entry]:
+    from fallline.race.plan import Entry
+    from fallline.workloads import ALGOPERF, HELD_OUT, load
+
+    wanted = [name for given in names for name in (ALGOPERF if given == "algoperf" else (spec_of(given),))]
+    if held_out:
+        variants = [variant for variant, base in HELD_OUT.items() if base in wanted]
+        if not variants:
+            having = ", ".join(HELD_OUT.values())
+            raise BadInput(f"--held-out: {', '.join(names)} has no held-out variant; leave it out, or race {having}")
+        wanted += [variant for variant in variants if variant not in wanted]
+    if target is not None and not math.isfinite(target):
+        raise BadInput(f"--target must be a finite number, got {target:g}")
+    if target is not None and len(wanted) > 1:
+        raise BadInput("--target: is for one workload; race them one by one")
+    changes: dict[str, Any] = {} if target is None else {"target": target}
+    changes |= {} if max_steps is None else {"max_steps": max_steps}
+    made = []
+    for spec in wanted:
+        try:
+            loaded = load(spec)
+            # A budget shorter than the interval between evaluations gets the usual thirty, not one at its end.
+            rare = max_steps is not None and max_steps < (loaded.eval_every or 1)
+            own = {**changes, "eval_every": max(1, changes["max_steps"] // 30)} if rare else changes
+            made.append(Entry(spec, loaded.replace(**own), own))
+        except ValueError as error:
+            raise BadInput(f"{spec}: {error}") from None
+    nameless = [entry for entry in made if not entry.name.strip() or not entry.name.isprintable()]
+    if nameless:
+        raise BadInput(f"{nameless[0].spec}: a workload's name is one printable line, got {nameless[0].name!r}")
+    doubled = [entry.name for entry in made if sum(other.name == entry.name for other in made) > 1]
+    if doubled:
+        raise BadInput(f"two workloads are called {doubled[0]!r}; give one of them another name")
+    return made
+
+
+def check_size(entries: list[Entry], contestants: list[Contestant], rules: Rules) -> None:
+    """Refuses a race that nobody could run, before its points are drawn."""
+    from fallline.race.plan import MOST_TRIALS, trials_in_study
+
+    count = len(entries) * rules.studies * sum(trials_in_study(contestant, rules) for contestant in contestants)
+    if count > MOST_TRIALS:
+        raise BadInput(
+            f"--trials {rules.trials}, --studies {rules.studies}: that are {count:,} trials, a race has at most "
+            f"{MOST_TRIALS:,}; give fewer"
+        )
+
+
+def file_of(spec: str) -> Path:
+    """The file of ``FILE.py`` or ``FILE.py:name``, from the root."""
+    head, _, _ = spec.rpartition(":")
+    return Path(head if head.endswith(".py") else spec).expanduser().resolve()
+
+
+def spec_of(name: str) -> str:
+    """As it is stored: workers may run elsewhere, so a file is named from the root; built-in ones have one spelling."""
+    from fallline.workloads import BUILT_IN
+
+    head, separator, function = name.rpartition(":")
+    if name.endswith(".py") or head.endswith(".py"):
+        return f"{file_of(name)}{separator}{function}" if head.endswith(".py") else str(file_of(name))
+    known = name.replace("-", "_").lower()
+    return known if known in BUILT_IN else name
+
+
+def read_contestants(names: list[str], toml: str | None) -> list[Contestant]:
+    """Contestants that are named, and all of a file's unless some of these are named."""
+    from fallline.race.contestants import BadContestant, named
+    from fallline.race.contestants.checks import check
+    from fallline.race.contestants.toml_file import from_toml
+    from fallline.race.defaults import contestants
+    from fallline.training.optimizer_files import is_file
+
+    wanted = [name.strip() for given in names for name in given.split(",")]
+    try:
+        own = {contestant.name: contestant for contestant in from_toml(Path(toml))} if toml else {}
+        made = [named(name, own) for name in wanted]
+        if not any(name.rpartition("=")[2] in own for name in wanted):
+            made += own.values()
+        made = made or contestants()
+        for contestant in made:
+            check(contestant)
+    except BadContestant as error:
+        raise BadInput(str(error)) from None
+    doubled = [c for c in made if sum(other.name == c.name for other in made) > 1]
+    if doubled:
+        again = doubled[-1].optimizer if is_file(doubled[-1].optimizer) else doubled[-1].name
+        raise BadInput(f"{doubled[0].name} is entered twice; give one another label, for instance twin={again}")
+    return made
+
+
+def default_results(entries: list[Entry]) -> Path:
+    from fallline.race.results.location import default_path
+
+    return default_path(entries)
+
+
+def results_of(workloads: list[str], held_out: bool) -> Path:
+    """The file that a race on these workloads writes by default; without workloads, the only one in this folder."""
+    if workloads:
+        return default_results(read_entries(workloads, None, None, held_out))
+    found = sorted(Path().glob("race-*.sqlite"))
+    if len(found) == 1:
+        return found[0]
+    raise BadInput(f"FILE: name the results file; here are {', '.join(map(str, found)) or 'none'}")
+
+
+def files_that_would_run(store: Results) -> list[Path]:
+    """Users' files with the workloads and the optimizers of a race."""
+    from fallline.training.optimizer_files import is_file
+    from fallline.workloads import BUILT_IN
+
+    workloads = [row["spec"] for row in store.workloads().values() if row["problem"] is None]
+    optimizers = [contestant.optimizer for contestant in store.contestants() if is_file(contestant.optimizer)]
+    own = [spec for spec in workloads if spec not in BUILT_IN]
+    return list(dict.fromkeys(file_of(spec) for spec in (*own, *optimizers)))

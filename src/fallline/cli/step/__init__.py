@@ -1,0 +1,1 @@
+"""``fallline step``: its options, the plan they ask for, its progress."""

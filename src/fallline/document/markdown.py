@@ -1,0 +1,53 @@
+"""A document in Markdown: tables, and sentences as the items of a list."""
+
+from __future__ import annotations
+
+from fallline.document.blocks import Block, Document, Heading, Note, Paragraph, Snippet, Table, Verdict, map_table
+from fallline.document.figures import HeatMap
+
+
+def markdown(document: Document) -> str:
+    parts: list[str] = []
+    items: list[str] = []
+    for block in document.blocks:
+        item = _item(block)
+        if item:
+            items.append(f"- {item}")
+            continue
+        part = _part(block)
+        if part:
+            parts += ["\n".join(items)] * bool(items) + [part]
+            items = []
+    parts += ["\n".join(items)] * bool(items)
+    return "\n\n".join(parts) + "\n"
+
+
+def _item(block: Block) -> str:
+    if isinstance(block, Paragraph):
+        return f"{block.lead}: {block.text}" if block.lead else block.text
+    if isinstance(block, Note):
+        return block.text
+    return block.sentence if isinstance(block, Verdict) else ""
+
+
+def _part(block: Block) -> str:
+    if isinstance(block, Heading):
+        return f"### {block.text}"
+    if isinstance(block, Snippet):
+        return f"```{block.language}\n{block.text}\n```"
+    if isinstance(block, HeatMap):
+        return _table(map_table(block))
+    return _table(block) if isinstance(block, Table) else ""
+
+
+def _table(table: Table) -> str:
+    header = [_line(title) for title in table.header]
+    rule = [":--" if column.align == "left" else "--:" for column in table.columns]
+    rows = [[_line(text) for text in row] for row in table.texts]
+    lines = "\n".join("| " + " | ".join(line) + " |" for line in (header, rule, *rows))
+    return f"#### {table.title}\n\n{lines}" if table.title else lines
+
+
+def _line(text: str) -> str:
+    """One line that ends no cell before its end."""
+    return text.replace("|", "\\|").replace("\n", "<br>")

@@ -1,0 +1,197 @@
+"""Figures as PNG or SVG, drawn by matplotlib."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fallline.document.figures import Chart, Figure, HeatMap, Tile
+
+FORMATS = ("png", "svg")
+UNAVAILABLE = "figures need matplotlib; pip install 'fallline[bench]'"
+LINE_COLOURS = (
+    "#1b6ca8",
+    "#d1495b",
+    "#3c8d53",
+    "#8e5ea2",
+    "#e08e2b",
+    "#37a6a6",
+    "#7a5c3e",
+    "#c45ab3",
+    "#5d6d7e",
+    "#94a832",
+    "#222222",
+)
+DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
+TILE_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
+"""Okabe and Ito's colours, which stay apart for colour-blind eyes; every tile has its winner in words too."""
+TIE, BLANK, EDGE = "#dddddd", "#ffffff", "#999999"
+HATCH = "////"
+FAINTEST, STRONGEST_LEAD = 0.25, 8.0
+"""How much of its colour a winner without a lead has, and the lead from which on it has all of it."""
+
+
+class FiguresUnavailable(RuntimeError):
+    """matplotlib is not installed."""
+
+
+def available() -> bool:
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def save_all(figures: Sequence[Figure], folder: Path) -> list[Path]:
+    """Every figure under its own name, as PNG and SVG; returns the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = [folder / f"{figure.name}.{suffix}" for figure in figures for suffix in FORMATS]
+    for path, figure in zip(written, (figure for figure in figures for _ in FORMATS), strict=True):
+        save([figure], path)
+    return written
+
+
+def save(figures: Sequence[Figure], path: Path, footer: str = "") -> None:
+    """All of them in one picture, one below the other; the file's ending says which format."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure as Canvas
+    except ImportError:
+        raise FiguresUnavailable(UNAVAILABLE) from None
+    sizes = [_size(figure) for figure in figures]
+    maps = [figure for figure in figures if isinstance(figure, HeatMap)]
+    height = sum(tall for _, tall in sizes) + (0.8 if maps else 0.0)
+    made = Canvas(figsize=(max(wide for wide, _ in sizes), height), layout="constrained")
+    FigureCanvasAgg(made)
+    grid = made.add_gridspec(len(figures), 1, height_ratios=[tall for _, tall in sizes])
+    for at, figure in enumerate(figures):
+        axes = made.add_subplot(grid[at, 0])
+        if isinstance(figure, HeatMap):
+            draw_map(axes, figure)
+        else:
+            draw_chart(axes, figure)
+    if maps:
+        handles = _legend(maps)
+        made.legend(handles=handles, loc="outside upper center", ncols=min(6, len(handles)), fontsize=8, frameon=False)
+    if footer:
+        made.supxlabel(footer, fontsize=8)
+    # Without dates the same data gives the same file.
+    made.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def _size(figure: Figure) -> tuple[float, float]:
+    """Width and height in inches."""
+    return (9.0, 0.9 + 0.45 * len(figure.rows)) if isinstance(figure, HeatMap) else (8.6, 4.8)
+
+
+# ------------------------------------------------------------------ lines
+
+
+def line_style(index: int) -> dict[str, Any]:
+    """The first eleven lines have a colour each; of up to 44, colours and dashes together do not repeat."""
+    turn, colour = divmod(index, len(LINE_COLOURS))
+    return {
+        "color": LINE_COLOURS[colour],
+        "linestyle": DASHES[(colour // 3 + turn) % len(DASHES)],
+        "linewidth": 1.8,
+    }
+
+
+def draw_chart(axes: Any, chart: Chart) -> None:
+    for index, series in enumerate(chart.series):
+        style = line_style(index)
+        if chart.steps:
+            axes.step(series.x, series.y, where="post", label=series.name, **style)
+        else:
+            axes.plot(series.x, series.y, label=series.name, **style)
+        if series.low is not None and series.high is not None:
+            step = "post" if chart.steps else None
+            axes.fill_between(
+                series.x, series.low, series.high, step=step, color=style["color"], alpha=0.15, linewidth=0
+            )
+    axes.set(xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
+    axes.set(xlabel=chart.x.label, ylabel=chart.y.label)
+    for axis, place in ((chart.x, axes.set_xticks), (chart.y, axes.set_yticks)):
+        if axis.ticks is not None:
+            place(list(axis.ticks), list(axis.ticks.values()))
+    axes.set_title(chart.title, loc="left", fontweight="bold")
+    axes.grid(color=TIE, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=9)
+
+
+# ------------------------------------------------------------------ maps
+
+
+def draw_map(axes: Any, figure: HeatMap) -> None:
+    from matplotlib.patches import Rectangle
+
+    for y, row in enumerate(figure.rows):
+        for x, column in enumerate(figure.columns):
+            tile = figure.tiles.get((column, row))
+            fill, hatch = _fill(figure, tile)
+            axes.add_patch(
+                Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=fill, hatch=hatch, edgecolor=EDGE, linewidth=0.5)
+            )
+            if tile is not None:
+                axes.text(x, y, _words(tile), ha="center", va="center", fontsize=8, color=_ink(fill))
+    axes.set_xlim(-0.5, len(figure.columns) - 0.5)
+    axes.set_ylim(len(figure.rows) - 0.5, -0.5)
+    axes.set_xticks(range(len(figure.columns)), list(figure.columns))
+    axes.set_yticks(range(len(figure.rows)), [f"{int(row):,}" if row.isdigit() else row for row in figure.rows])
+    axes.tick_params(length=0, labelsize=8)
+    axes.set_xlabel(figure.x_label, fontsize=9)
+    axes.set_ylabel(figure.y_label, fontsize=9)
+    axes.set_title(figure.caption or figure.title, fontsize=9)
+
+
+def _words(tile: Tile) -> str:
+    if tile.set_aside:
+        return ""
+    return f"{tile.text}\n{tile.caption}" if tile.caption else tile.text
+
+
+def _fill(figure: HeatMap, tile: Tile | None) -> tuple[Any, str | None]:
+    """Colour and hatching of a tile."""
+    from matplotlib.colors import to_rgb
+
+    if tile is None:
+        return to_rgb(BLANK), None
+    if tile.set_aside:
+        return to_rgb(BLANK), HATCH
+    if tile.winner is None:
+        return to_rgb(TIE), None
+    strength = FAINTEST + (1 - FAINTEST) * min(1.0, math.log(max(1.0, tile.lead)) / math.log(STRONGEST_LEAD))
+    pure = to_rgb(_tile_colour(figure, tile.winner))
+    return tuple(1 - strength * (1 - part) for part in pure), None
+
+
+def _tile_colour(figure: HeatMap, name: str) -> str:
+    return TILE_COLOURS[figure.contestants.index(name) % len(TILE_COLOURS)]
+
+
+def _ink(fill: Sequence[float]) -> str:
+    """Black or white, whichever is easier to read on that colour."""
+    red, green, blue = fill
+    return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.38 else "white"
+
+
+def _legend(maps: Sequence[HeatMap]) -> list[Any]:
+    """Contestants that win somewhere, and what the other tiles are."""
+    from matplotlib.patches import Patch
+
+    tiles = [(figure, tile) for figure in maps for tile in figure.tiles.values()]
+    handles = {
+        tile.winner: Patch(facecolor=_tile_colour(figure, tile.winner), label=f"{tile.winner} wins")
+        for figure, tile in tiles
+        if tile.winner is not None and not tile.set_aside
+    }
+    found = list(handles.values())
+    if any(tile.tied for _, tile in tiles):
+        found.append(Patch(facecolor=TIE, label="tie"))
+    if any(tile.set_aside for _, tile in tiles):
+        found.append(Patch(facecolor=BLANK, hatch=HATCH, edgecolor=EDGE, label="set aside by a gate"))
+    if any(len(figure.tiles) < len(figure.columns) * len(figure.rows) for figure in maps):
+        found.append(Patch(facecolor=BLANK, edgecolor=EDGE, label="not in this table"))
+    return found
