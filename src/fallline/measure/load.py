@@ -1,7 +1,7 @@
 """How much of the machine a measurement got, and whether other work took so much that its numbers say little.
 
 The kernel's account of every processor tells exactly what others took, and the thread's own clock how long it waited.
-The load average is judged only where there is no such account: for a minute it still holds what this process did itself.
+The load average is judged only where there is no such account: for a minute it still holds the work of this process.
 """
 
 from __future__ import annotations

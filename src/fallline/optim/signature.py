@@ -20,6 +20,7 @@ OPTION_TYPES: dict[str, Any] = {
     "foreach": bool | None,
     "fused": bool | None,
     "compiled": bool,
+    "lowering": str | None,
     "capturable": bool,
     "differentiable": bool,
     "cautious": bool,
