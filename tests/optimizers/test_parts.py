@@ -43,5 +43,5 @@ def test_parts_and_threads_change_no_bit(name: str) -> None:
 def test_the_engine_numbers_spaces_as_graphs_do() -> None:
     text = (Path(fallline.__file__).parent / "native" / "engine.h").read_text(encoding="utf-8")
     enumerated = next(line for line in text.splitlines() if line.startswith("enum fl_space"))
-    numbers = {name: int(number) for name, number in re.findall(r"FL_([A-Z]+) = (\d)", enumerated)}
+    numbers = {name: int(number) for name, number in re.findall(r"FL_([A-Z0-9]+) = (\d)", enumerated)}
     assert numbers == {space.name: space.value for space in SMALL}

@@ -25,6 +25,7 @@ from fallline.optim.planning import all_params
 from fallline.optim.states import MASTER, Piece, fitted, fitted_master, keys_of
 from fallline.optim.watched import WatchedStates
 from fallline.optimizers import descriptions
+from fallline.optimizers.describe import Description
 from fallline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -144,12 +145,14 @@ def load(optimizer: RuleOptimizer, state_dict: dict[str, Any]) -> None:
     _check_origin(optimizer, saved)
     params = _matched(optimizer, saved)
     origin = optimizer.description.torch_class if HEADER not in saved else None
+    relative = None
     if HEADER in saved and saved[HEADER]["rule"] != optimizer.description.rule.name:
+        relative = next(d for d in descriptions() if d.rule.name == saved[HEADER]["rule"])
         for group in optimizer.param_groups:  # of the same family, which has no variants in common
             _check_usual(optimizer, group, "variant", "load it into the class that wrote it")
     own = (saved.get(HEADER) or {}).get(OWN, [])
     merged = [
-        _merged_group(optimizer, mine, theirs, f"group {i} of the checkpoint", origin)
+        _merged_group(optimizer, mine, theirs, f"group {i} of the checkpoint", origin, relative)
         for i, (mine, theirs) in enumerate(zip(optimizer.param_groups, saved["param_groups"], strict=True))
     ]
     group_of = {p: {**g, **new} for g, new in zip(optimizer.param_groups, merged, strict=True) for p in g["params"]}
@@ -263,6 +266,7 @@ def _merged_group(
     theirs: Mapping[str, Any],
     where: str,
     torch_class: str | None,
+    relative: Description | None,
 ) -> dict[str, Any]:
     """The checkpoint's hyperparameters and what schedulers keep beside them; how and in what memory to
     compute stays as this object was made, and so does what makes a preset one.  What ``torch_class``, its
@@ -275,7 +279,7 @@ def _merged_group(
             f"{where} is stepped by {rules[0]!r}, that of this optimizer by {rules[1]!r}; "
             "give it the rule that was saved"
         )
-    known = None
+    known: Collection[str] | None = None if relative is None else relative.defaults.keys()
     if torch_class is not None:
         usual = description.defaults.get("variant")
         _check_usual(optimizer, mine, "variant", f"load its checkpoint with variant={usual!r}")

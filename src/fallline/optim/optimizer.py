@@ -110,7 +110,8 @@ class RuleOptimizer(torch.optim.Optimizer):
             param_group["state_dtype"] = state_dtype_name(param_group["state_dtype"])
         if reader is not self._readers.own:
             shared = {name: self.defaults[name] for name in GROUP_OPTIONS if name not in reader.description.defaults}
-            for name, value in {**shared, **reader.description.settings(param_group)}.items():
+            own = {**reader.description.settings(param_group), **reader.description.torch_group}
+            for name, value in {**shared, **own}.items():
                 param_group.setdefault(name, value)
         reader.check({**self.defaults, **param_group})
         refuse_repeated(param_group)
