@@ -48,6 +48,8 @@ OPTIONS = {
     "`foreach=True, fused=False`: torch's foreach operations; both `False`: the eager reference.",
     "fused": "`True`: the native kernels, one launch for many tensors; with `foreach=False` one for each.",
     "compiled": "`torch.compile` makes the kernels.",
+    "lowering": "The way to run by its name, instead of these flags: `native`, `native each`, `foreach`, `eager`, "
+    "`compiled`, or one that was registered.",
     "cautious": "Masks the direction u that lr multiplies by k, 1 where u·g > 0 and else 0, and scales up what is "
     "left: u ← u·k / max(mean(k), 1e-3), with the mean of each tensor. States and weight decay are not masked.",
     "state_dtype": "How states are stored: in 32 bits; in `bfloat16`, rounded stochastically; or in codes of 8 or 4 "

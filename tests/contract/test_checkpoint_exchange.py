@@ -9,7 +9,7 @@ import torch
 import torch.distributed.checkpoint.state_dict as torch_state_dict
 
 import fallline
-from fallline.optim import torch_classes
+from fallline.optim import checkpoint_origin
 
 from .trajectories import (
     TORCH_CASES,
@@ -132,8 +132,8 @@ def test_checkpoint_of_a_torch_before_2_7_does_not_say_how_it_decays(name, monke
     saved = theirs.state_dict()
     saved["param_groups"][0].pop("decoupled_weight_decay", None)
     options = frozenset(saved["param_groups"][0]) - {"params"}
-    for known in (torch_classes._options(), {"SGD": frozenset(), "Adam": options, "AdamW": options}):
-        monkeypatch.setattr(torch_classes, "_options", lambda known=known: known)
+    for known in (checkpoint_origin._options(), {"SGD": frozenset(), "Adam": options, "AdamW": options}):
+        monkeypatch.setattr(checkpoint_origin, "_options", lambda known=known: known)
         opt = getattr(fallline, name)(parameters((5,)))
         opt.load_state_dict(saved)
         assert opt.param_groups[0]["lr"] == 0.1

@@ -135,7 +135,7 @@ def test_fused_that_has_no_kernel_for_its_options_is_missing(monkeypatch: pytest
     def none(program: object) -> None:
         raise NativeUnavailable("there is no compiler for this one")
 
-    monkeypatch.setattr("fallline.lower.native.kernels.kernel", none)
+    monkeypatch.setattr("fallline.lower.native.lowering.kernel", none)
     _, made, records = built(["foreach", "fused"])
     assert set(made) == {"foreach"} and "there is no compiler for this one" in records["fused"].missing
 
