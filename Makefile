@@ -16,6 +16,7 @@ help: ## list the targets
 setup: .venv/.ready ## create .venv with everything needed, build the native library
 
 # The build tools live in .venv, not in pip's throw-away environment, which would compile everything anew each time.
+# setuptools and wheel build what PyPI has as sources only (antlr4-python3-runtime, which hydra-core needs).
 .venv/.tools: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \
 	    echo "fallline needs Python 3.10 or newer; $(PYTHON) is: $$($(PYTHON) --version 2>&1)." \
@@ -25,7 +26,7 @@ setup: .venv/.ready ## create .venv with everything needed, build the native lib
 	    exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { echo "Creating .venv"; $(PYTHON) -m venv .venv; }
 	@echo "Installing build tools"
-	@$(PIP) install -c constraints.txt scikit-build-core </dev/null
+	@$(PIP) install -c constraints.txt scikit-build-core setuptools wheel </dev/null
 	@$(PIP) install -c constraints.txt scikit-build-core $$($(BIN)/python -c \
 	    'from scikit_build_core.build import get_requires_for_build_editable as missing; print(*missing())') </dev/null
 	@touch $@
