@@ -28,7 +28,8 @@ struct fl_torch {
     void (*bump_version)(Tensor);
     int64_t (*list_size)(const void* list);
     const void* (*list_item)(const void* list, int64_t i);
-    int32_t strided, cpu;  // codes of the layout and the device
+    int32_t strided, cpu;   // codes of the layout and the device
+    int64_t class_offset;   // from a tensor to its Python object's pointer to its class
 };
 
 namespace {
@@ -41,6 +42,10 @@ struct Form {
 };
 
 const void* impl_of(Tensor tensor) { return *static_cast<const void* const*>(tensor); }
+
+const void* class_of(const fl_torch& torch, Tensor tensor) {
+    return *reinterpret_cast<const void* const*>(static_cast<const char*>(tensor) + torch.class_offset);
+}
 
 // Whether a real tensor is dense, on the CPU, and holds the values that it stands for.  An undefined tensor, the gradient
 // of a parameter that has none, must not be asked for more than its dtype.
@@ -56,6 +61,7 @@ bool is_plain(const fl_torch& torch, Tensor tensor) {
 struct fl_watch {
     const fl_torch* torch;
     std::vector<Tensor> params, states;
+    std::vector<const void*> classes;  // of the parameters: one may have a gradient of its own making
     std::vector<void*> param_data, state_data;
     std::vector<Form> param_forms, grad_forms;
     std::vector<int64_t> shapes;
@@ -100,7 +106,9 @@ FL_API fl_watch* fl_watch_new(const fl_torch* torch, const Tensor* params, int64
         void* data;
         plain = plain && watch->record(param, undefined, watch->param_forms) && !torch->data_ptr(param, &data) &&
                 watch->record(torch->grad(impl_of(param)), undefined, watch->grad_forms);
-        if (plain) watch->param_data.push_back(data);
+        if (!plain) break;
+        watch->param_data.push_back(data);
+        watch->classes.push_back(class_of(*torch, param));
     }
     for (Tensor state : watch->states) {
         void* data;
@@ -120,7 +128,7 @@ FL_API int fl_watch_look(fl_watch* watch) {
     void* data;
     for (size_t i = 0; i < watch->params.size(); ++i) {
         Tensor param = watch->params[i];
-        if (!watch->is_as(param, watch->param_forms[i])) return 0;
+        if (class_of(torch, param) != watch->classes[i] || !watch->is_as(param, watch->param_forms[i])) return 0;
         if (torch.data_ptr(param, &data) || data != watch->param_data[i]) return 0;
         Tensor grad = torch.grad(impl_of(param));
         if (!watch->is_as(grad, watch->grad_forms[i]) || torch.data_ptr(grad, &data)) return 0;

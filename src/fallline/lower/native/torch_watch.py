@@ -40,6 +40,7 @@ class CTorch(Structure):
         ("list_item", c_void_p),
         ("strided", c_int32),
         ("cpu", c_int32),
+        ("class_offset", c_int64),
     ]
 
 
@@ -55,6 +56,7 @@ class TorchReader:
         self.c.list_item = _address(ctypes.pythonapi.PyList_GetItem)
         self._declare()
         self.offset = _offset_of_tensor(process)
+        self.c.class_offset = _offset_of_class() - self.offset
         plain, none = torch.zeros(2, device="cpu"), torch.nn.Parameter(torch.zeros(2, device="cpu"))
         self.c.strided, self.c.cpu = self._code("layout", plain), self._code("device_type", plain)
         gradient = ctypes.CFUNCTYPE(c_void_p, c_void_p)(self.c.grad)(_word(id(none) + self.offset))
@@ -100,8 +102,9 @@ class TorchWatch:
             addressof(pointers),
             reader.undefined,
         )
-        self.can_look = bool(self._watch)
-        """False if one of the tensors is lazy, sparse, on another device, or has no gradient."""
+        self.can_look = bool(self._watch) and all(map(_has_torch_gradient, {*map(type, self.params)}))
+        """False if one of the tensors is lazy, sparse, on another device, or has no gradient, or one of its own making.
+        """
 
     def look(self) -> bool:
         """Whether nothing but the memory of gradients has changed; their pointers are then this step's."""
@@ -114,6 +117,14 @@ class TorchWatch:
     def __del__(self) -> None:
         if getattr(self, "_watch", None):
             self._native.fl_watch_free(self._watch)
+
+
+_TORCH_FUNCTIONS = (Tensor.__torch_function__, torch.nn.Parameter.__torch_function__)
+
+
+def _has_torch_gradient(kind: type[Tensor]) -> bool:
+    """Whether the gradient of such tensors is what torch has stored: a class may define ``grad`` anew."""
+    return kind.grad is Tensor.grad and kind.__torch_function__ in _TORCH_FUNCTIONS
 
 
 class NativeSameObjects:
@@ -142,6 +153,14 @@ def _address(function: Callable[..., object]) -> int:
 
 def _word(address: int) -> int:
     return c_void_p.from_address(address).value or 0
+
+
+def _offset_of_class() -> int:
+    """How far into a Python object the pointer to its class lies: at the end of what every object has."""
+    at = object.__basicsize__ - ctypes.sizeof(c_void_p)
+    if _word(id(torch) + at) != id(type(torch)):
+        raise NativeUnavailable("objects of Python are laid out otherwise")
+    return at
 
 
 def _offset_of_tensor(process: ctypes.CDLL) -> int:
@@ -210,6 +229,9 @@ def _notices_changes(reader: TorchReader) -> bool:
     def state_data(_: Tensor, state: Tensor) -> None:
         state.data = torch.zeros(2, 3, device="cpu")
 
+    def other_class(param: Tensor, _: Tensor) -> None:
+        param.__class__ = type("Other", (torch.nn.Parameter,), {})
+
     def swap(param: Tensor, _: Tensor) -> None:
         torch.utils.swap_tensors(param, torch.nn.Parameter(torch.zeros(2, 3, device="cpu")))
 
@@ -222,6 +244,7 @@ def _notices_changes(reader: TorchReader) -> bool:
         gradient(torch._neg_view(square)),
         data(square),
         state_data,
+        other_class,
         swap,
     ]
     for change in changes:
