@@ -61,15 +61,16 @@ class Executor(abc.ABC):
 
     def __init__(self, program: Program, items: Sequence[Item]):
         self.program, self.items = program, list(items)
-        self.grads: Sequence[Tensor | None] = (None,) * len(self.items)
+        self.grads: Mapping[int, Tensor] = {}
+        """By the position of its item."""
         self.present: Sequence[int] = () if program.uses_gradient else range(len(self.items))
         """The items that take part in a step: those with a gradient, or all if the program uses none."""
         self._watch: Watch | None = None
 
-    def bind(self, grads: Sequence[Tensor | None]) -> bool:
-        """Takes gradients of any layout; None where there is none.  Returns whether they are read where they are, so
-        that :meth:`watch` may follow."""
-        self.grads, self.present = grads, [i for i, grad in enumerate(grads) if grad is not None]
+    def bind(self, grads: Mapping[int, Tensor]) -> bool:
+        """Takes gradients of any layout, by the position of their item.  Returns whether they are read where they are,
+        so that :meth:`watch` may follow."""
+        self.grads, self.present = grads, list(grads)
         return True
 
     def watch(self, params: Sequence[Tensor] | None) -> None:
@@ -81,7 +82,7 @@ class Executor(abc.ABC):
         grads = self._watch.gradients() if self._watch is not None else None
         if grads is None or self.has_moved(range(len(self.items))):
             return False
-        self.grads, self.present = grads, range(len(grads))
+        self.grads, self.present = dict(enumerate(grads)), range(len(grads))
         return True
 
     def follow(self, other: Executor) -> None:
@@ -90,7 +91,7 @@ class Executor(abc.ABC):
 
     def release(self) -> None:
         """Lets go of the gradients: kept until the next step, they would stand beside the new ones in memory."""
-        self.grads = (None,) * len(self.items)
+        self.grads = {}
 
     def tell_autograd(self, params: Sequence[Tensor], stepped: Sequence[int]) -> None:
         """Counts a write to those parameters of its items that were stepped."""

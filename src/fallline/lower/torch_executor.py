@@ -89,7 +89,6 @@ class TorchExecutor(Executor):
         item = self.items[i]
         if name == self.program.grad:
             grad = self.grads[i]
-            assert grad is not None
             value = grad if grad.dtype == item.dtype else grad.to(item.dtype)
             return value * grad_factor if grad_factor != 1.0 else value
         if name in item.small:

@@ -9,7 +9,12 @@ from operator import attrgetter, is_
 from torch import Tensor
 
 from fallline.lower.fingerprint import Fingerprint
-from fallline.lower.native.torch_watch import NativeSameObjects, torch_reader
+from fallline.lower.native.torch_watch import (
+    NativeSameObjects,
+    NativeWithGradient,
+    has_torch_gradients,
+    torch_reader,
+)
 
 _grad_of = attrgetter("grad")
 
@@ -28,6 +33,23 @@ class Watch:
         if list(map(Tensor.data_ptr, self.params)) != self._pointers:
             return None
         return grads if self._fingerprint.matches((*self.params, *grads)) else None
+
+
+class WithGradient:
+    """Finds the parameters that have a gradient."""
+
+    def __init__(self, params: Sequence[Tensor]):
+        self._params = list(params)
+
+    def find(self) -> list[int]:
+        """Their positions."""
+        return [i for i, grad in enumerate(map(_grad_of, self._params)) if grad is not None]
+
+
+def with_gradient(params: Sequence[Tensor]) -> WithGradient | NativeWithGradient:
+    """The fastest that there is for these."""
+    reader = torch_reader() if has_torch_gradients(params) else None
+    return WithGradient(params) if reader is None else NativeWithGradient(reader, params)
 
 
 class SameObjects:

@@ -140,6 +140,19 @@ FL_API int fl_watch_look(fl_watch* watch) {
     return 1;
 }
 
+// Writes the positions of parameters that have a gradient; returns how many there are, −1 if one has another class than
+// these.
+FL_API int64_t fl_with_gradient(const fl_torch* torch, const Tensor* params, const void* const* classes, int64_t n,
+                                int32_t undefined, int64_t* found) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; ++i) {
+        int32_t dtype;
+        if (class_of(*torch, params[i]) != classes[i]) return -1;
+        if (torch->dtype(torch->grad(impl_of(params[i])), &dtype) || dtype != undefined) found[count++] = i;
+    }
+    return count;
+}
+
 // Tells autograd that the parameters have been written to; 0 if torch refuses.
 FL_API int fl_watch_wrote(const fl_watch* watch) {
     try {

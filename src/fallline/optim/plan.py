@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fallline.lower.item import FACTS, Item
 from fallline.lower.native.torch_watch import NativeSameObjects
-from fallline.lower.watch import SameObjects
+from fallline.lower.watch import SameObjects, with_gradient
 from fallline.optim.choose import Choice
 from fallline.optim.group_reader import RULE, GroupReader, Readers
 from fallline.optim.scalars import HostScalars
@@ -64,6 +64,7 @@ class Bucket:
         self.numbers = [m.number for m in members]
         self.groups = [m.group for m in members]
         self.layouts = [layout_of(p) for p in self.params]
+        self.with_gradient = with_gradient(self.params)
         self.executor = choice.lowering.prepare(program, self.items)
         self.zeros = [0] * len(self.items)
         self.rounds_at_random = any(item.rounds_at_random for item in self.items)
@@ -79,10 +80,10 @@ class Bucket:
         """Whether it may have only a part of what a reduction runs over."""
         self.companions: dict[Program, Bucket] = {}
 
-    def bind(self, given: Sequence[Tensor | None], grads: Sequence[Tensor | None]) -> None:
+    def bind(self, given: Mapping[int, Tensor], grads: Mapping[int, Tensor]) -> None:
         """Takes gradients that were checked one by one; ``given`` are those of the parameters, as they are there."""
-        complete = all(g is not None for g in grads)
-        in_place = self.executor.bind(grads) and complete and all(map(_is_same_memory, given, grads))
+        complete = len(grads) == len(self.params)
+        in_place = self.executor.bind(grads) and complete and all(_is_same_memory(given[i], grads[i]) for i in grads)
         self.executor.watch(self.params if in_place else None)
 
     def is_outdated(self, positions: Sequence[int]) -> bool:
@@ -102,7 +103,7 @@ class Bucket:
         return found
 
 
-def _is_same_memory(given: Any, taken: Any) -> bool:
+def _is_same_memory(given: Tensor, taken: Tensor) -> bool:
     """Whether a gradient is taken as it is."""
     return bool(given.dtype == taken.dtype and given.data_ptr() == taken.data_ptr())
 

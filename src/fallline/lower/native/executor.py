@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ctypes import addressof, c_double, c_int32, c_int64, c_uint64, c_void_p
 from typing import Any
 
@@ -169,17 +169,14 @@ class NativeExecutor(Executor):
     def has_moved(self, items: Sequence[int]) -> bool:
         return any(list(map(Tensor.data_ptr, self.states[i])) != self.states_at[i] for i in items)
 
-    def bind(self, grads: Sequence[Tensor | None]) -> bool:
+    def bind(self, grads: Mapping[int, Tensor]) -> bool:
         super().bind(grads)
-        self.grads = taken = list(grads)
+        self.grads = taken = {i: g if g.dtype in DENSE else g.to(torch.float32) for i, g in grads.items()}
         ctypes.memset(self.pointers, 0, ctypes.sizeof(self.pointers))
-        for i in self.present:
-            grad = grads[i]
-            assert grad is not None
-            taken[i] = own = grad if grad.dtype in DENSE else grad.to(torch.float32)
-            self.bind_one(i, own)
+        for i, grad in taken.items():
+            self.bind_one(i, grad)
         self._binding = object()
-        return all(taken[i] is grads[i] for i in self.present)
+        return all(taken[i] is grad for i, grad in grads.items())
 
     def watch(self, params: Sequence[Tensor] | None) -> None:
         reader = torch_reader()
@@ -196,7 +193,7 @@ class NativeExecutor(Executor):
             return self._native_watch.look()
         if not super().rebind():
             return False
-        self._pack(self.pointers, 0, *map(Tensor.data_ptr, self.grads))  # type: ignore[arg-type]
+        self._pack(self.pointers, 0, *map(Tensor.data_ptr, self.grads.values()))
         return True
 
     def release(self) -> None:
@@ -207,7 +204,7 @@ class NativeExecutor(Executor):
         assert isinstance(other, NativeExecutor)
         if self._followed is not other._binding:
             watch = other._native_watch
-            self.bind(other.grads if watch is None else [param.grad for param in watch.params])
+            self.bind(other.grads if watch is None else watch.gradients())
             self._followed = other._binding
         else:
             ctypes.memmove(self.pointers, other.pointers, ctypes.sizeof(self.pointers))

@@ -69,6 +69,8 @@ class TorchReader:
         for function in (functions.fl_watch_free, functions.fl_watch_look, functions.fl_watch_wrote):
             function.argtypes = [c_void_p]
         functions.fl_watch_free.restype = None
+        functions.fl_with_gradient.restype = c_int64
+        functions.fl_with_gradient.argtypes = [POINTER(CTorch), c_void_p, c_void_p, c_int64, c_int32, c_void_p]
         functions.fl_same_objects.argtypes = [POINTER(CTorch), py_object, c_void_p, c_void_p, c_int64]
 
     def _code(self, name: str, of: Tensor | int) -> int:
@@ -102,13 +104,17 @@ class TorchWatch:
             addressof(pointers),
             reader.undefined,
         )
-        self.can_look = bool(self._watch) and all(map(_has_torch_gradient, {*map(type, self.params)}))
+        self.can_look = bool(self._watch) and has_torch_gradients(self.params)
         """False if one of the tensors is lazy, sparse, on another device, or has no gradient, or one of its own making.
         """
 
     def look(self) -> bool:
         """Whether nothing but the memory of gradients has changed; their pointers are then this step's."""
         return bool(self._native.fl_watch_look(self._watch))
+
+    def gradients(self) -> dict[int, Tensor]:
+        """Those whose pointers :meth:`look` has given, by position."""
+        return {i: param.grad for i, param in enumerate(self.params) if param.grad is not None}
 
     def tell_autograd(self) -> bool:
         """Counts a write to every parameter; False if torch refuses, as for tensors of inference mode."""
@@ -119,11 +125,35 @@ class TorchWatch:
             self._native.fl_watch_free(self._watch)
 
 
+class NativeWithGradient:
+    """Finds the parameters that have a gradient."""
+
+    def __init__(self, reader: TorchReader, params: Sequence[Tensor]):
+        self._kept, self._reader, self._count = list(params), reader, len(params)
+        self._tensors = reader.addresses(self._kept)
+        self._classes = (c_void_p * max(1, self._count))(*(id(type(param)) for param in self._kept))
+        self._found = (c_int64 * max(1, self._count))()
+
+    def find(self) -> list[int]:
+        """Their positions."""
+        reader = self._reader
+        count = reader.native.fl_with_gradient(
+            reader.c, self._tensors, self._classes, self._count, reader.undefined, self._found
+        )
+        if count < 0:  # one has another class by now, which may have a gradient of its own making
+            return [i for i, param in enumerate(self._kept) if param.grad is not None]
+        return self._found[:count]
+
+
 _TORCH_FUNCTIONS = (Tensor.__torch_function__, torch.nn.Parameter.__torch_function__)
 
 
+def has_torch_gradients(params: Sequence[Tensor]) -> bool:
+    """Whether the gradients of these are what torch has stored: a class may define ``grad`` anew."""
+    return all(map(_has_torch_gradient, {*map(type, params)}))
+
+
 def _has_torch_gradient(kind: type[Tensor]) -> bool:
-    """Whether the gradient of such tensors is what torch has stored: a class may define ``grad`` anew."""
     return kind.grad is Tensor.grad and kind.__torch_function__ in _TORCH_FUNCTIONS
 
 
@@ -194,7 +224,8 @@ def torch_reader() -> TorchReader | None:
 
 def _sees(reader: TorchReader) -> bool:
     """Tries a watch on tensors that change in every way that matters."""
-    return all(change(reader) for change in (_follows_gradients, _notices_changes, _notices_other_objects))
+    tries = (_follows_gradients, _finds_gradients, _notices_changes, _notices_other_objects)
+    return all(works(reader) for works in tries)
 
 
 def _probe(reader: TorchReader) -> tuple[Tensor, Tensor, ctypes.Array[c_uint64], TorchWatch]:
@@ -211,6 +242,13 @@ def _follows_gradients(reader: TorchReader) -> bool:
     other, version = torch.ones(2, 3, device="cpu"), param._version
     param.grad = other
     return watch.look() and pointers[0] == other.data_ptr() and watch.tell_autograd() and param._version == version + 1
+
+
+def _finds_gradients(reader: TorchReader) -> bool:
+    params = [torch.nn.Parameter(torch.zeros(2, device="cpu")) for _ in range(3)]
+    found = NativeWithGradient(reader, params)
+    params[1].grad = torch.zeros(2, device="cpu")
+    return found.find() == [1]
 
 
 def _notices_changes(reader: TorchReader) -> bool:
