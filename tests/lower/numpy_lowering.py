@@ -30,6 +30,7 @@ class NumpyExecutor(Executor):
         with np.errstate(all="ignore"):
             for i in self.present:
                 self.step(i, scalars)
+        self.tell_autograd()
         return {}
 
     def passes(self, scalars: StepScalars) -> Passes:

@@ -11,7 +11,7 @@ from torch.nn import Parameter
 import fallline
 from fallline.lower import watch
 from fallline.lower.native import executor, torch_watch
-from fallline.lower.native.torch_watch import TorchReader, TorchWatch, torch_reader
+from fallline.lower.native.torch_watch import NativeWithGradient, TorchReader, TorchWatch, torch_reader
 
 READERS = ["C", "Python"]
 
@@ -199,7 +199,7 @@ def test_a_torch_without_these_functions_is_read_by_python(monkeypatch: pytest.M
 @pytest.mark.skipif(torch_reader() is None, reason="this torch does not have the functions")
 class TestReader:
     def test_functions_that_answer_otherwise_are_not_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(TorchWatch, "look", lambda self: True)
+        monkeypatch.setattr(NativeWithGradient, "find", lambda self: [0])
         assert torch_reader.__wrapped__() is None
 
     @pytest.mark.parametrize(

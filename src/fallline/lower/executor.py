@@ -93,13 +93,16 @@ class Executor(abc.ABC):
         """Lets go of the gradients: kept until the next step, they would stand beside the new ones in memory."""
         self.grads = {}
 
-    def tell_autograd(self, params: Sequence[Tensor], stepped: Sequence[int]) -> None:
-        """Counts a write to those parameters of its items that were stepped."""
-        torch.autograd.graph.increment_version([params[i] for i in stepped])
+    def tell_autograd(self) -> None:
+        """Counts a write to every parameter that was stepped: for executors whose writes torch does not see."""
+        if self.program.param in self.program.writes:
+            items = [self.items[i] for i in self.present]
+            torch.autograd.graph.increment_version([(item.low_precision_copy or item.param).data for item in items])
 
     @abc.abstractmethod
     def run(self, scalars: StepScalars) -> Deferred:
-        """One step over everything that is bound, of an executor that has all of it."""
+        """One step over everything that is bound, of an executor that has all of it.  An executor whose writes torch
+        does not see calls :meth:`tell_autograd`."""
 
     @abc.abstractmethod
     def passes(self, scalars: StepScalars) -> Passes:

@@ -39,7 +39,7 @@ from fallline.optim.watched import Watched, WatchedStates
 from fallline.optimizers.describe import Description
 from fallline.rules.program import Program
 
-Stepped = Sequence[tuple[Bucket, Sequence[int]]]
+Stepped = list[tuple[Bucket, Sequence[int]]]
 """Buckets, and which of their parameters take part in a step."""
 
 
@@ -225,12 +225,15 @@ class RuleOptimizer(torch.optim.Optimizer):
             return loss
         plan, sparse = self._bound_plan()
         try:
-            plan.scalars.read(plan.readers, self.param_groups)
+            stepped = [(bucket, bucket.executor.present) for bucket in plan.buckets if bucket.executor.present]
+            stepped += [(bucket, [i]) for bucket, i, _ in sparse]
+            numbers = plan.scalars.read(plan.readers, self.param_groups, stepped)
             factor: float | None = 1.0
             if self.clip_norm is not None or self.skip_nonfinite or getattr(self, "grad_scale", None) is not None:
                 factor = gradient_factor(self, plan.buckets, [grad for _, _, grad in sparse])
             if factor is not None:
-                self._commit(plan, self._run(plan, plan.buckets, sparse, factor))
+                self._run(plan, stepped, numbers, factor, sparse)
+                self._commit(plan, stepped)
         finally:
             plan.release()
         return loss
@@ -238,47 +241,52 @@ class RuleOptimizer(torch.optim.Optimizer):
     def _bound_plan(self) -> tuple[Plan, Sequence[Sparse]]:
         """The plan, with this step's gradients."""
         plan = self._plan
-        if plan is not None and plan.is_current(self._readers, self.param_groups, self.state):
-            if plan.rebind():
+        if plan is not None:
+            if plan.rebind(self._readers, self.param_groups, self.state):
                 return plan, ()
-            with contextlib.suppress(Outdated):
-                return plan, bind(plan, self.param_groups)
+            if plan.is_current(self._readers, self.param_groups, self.state):
+                with contextlib.suppress(Outdated):
+                    return plan, bind(plan, self.param_groups)
         plan = self._new_plan()
         return plan, bind(plan, self.param_groups)
 
-    def _run(self, plan: Plan, buckets: Sequence[Bucket], sparse: Sequence[Sparse], factor: float) -> Stepped:
-        """Runs the executors over everything that has a gradient, together where one may wait for another."""
-        work = [(bucket, active) for bucket in buckets if (active := bucket.executor.present)]
-        coupled = self.joiner is not None or any([bucket.is_coupled for bucket, _ in work])
-        if coupled:
-            plan.scalars.count_elements(work)
-        numbers = [plan.scalars.of(bucket, active, factor) for bucket, active in work]
-        rest = [plan.scalars.of(bucket, [i], factor) for bucket, i, _ in sparse]
-        # Whatever is wrong with the step has been refused by now: from here on things change.
+    def _run(
+        self,
+        plan: Plan,
+        stepped: Stepped,
+        numbers: Sequence[StepScalars],
+        factor: float,
+        sparse: Sequence[Sparse] = (),
+    ) -> None:
+        """Runs the executors, together where one may wait for another, then the sparse gradients, which come last.
+
+        Whatever is wrong with the step has been refused by now: from here on things change.
+        """
+        if factor != 1.0:
+            for scalars in numbers:
+                scalars.grad_factor *= factor
         if plan.masters:
             plan.follow_parameters()
-        if self.joiner is not None or (coupled and len(work) > 1):
+        dense = stepped[: len(stepped) - len(sparse)]
+        work = [(bucket.executor, scalars) for (bucket, _), scalars in zip(dense, numbers, strict=False)]
+        if self.joiner is not None or (len(work) > 1 and any([bucket.is_coupled for bucket, _ in dense])):
             with torch.no_grad():
-                runs = [bucket.executor.passes(x) for (bucket, _), x in zip(work, numbers, strict=True)]
-                results = together(runs, self.joiner)
+                results = together([executor.passes(scalars) for executor, scalars in work], self.joiner)
         elif profiler_enabled():
-            results = [_profiled_run(bucket.executor, x) for (bucket, _), x in zip(work, numbers, strict=True)]
+            results = [_profiled_run(executor, scalars) for executor, scalars in work]
         else:
-            results = [bucket.executor.run(x) for (bucket, _), x in zip(work, numbers, strict=True)]
-        for (bucket, active), deferred in zip(work, results, strict=True):
+            results = [executor.run(scalars) for executor, scalars in work]
+        for (bucket, active), deferred in zip(dense, results, strict=True):
             if deferred:
                 plan.scalars.note_deferred(bucket, active, deferred)
-        for (bucket, i, grad), scalars in zip(sparse, rest, strict=True):
+        for (bucket, i, grad), scalars in zip(sparse, numbers[len(dense) :], strict=True):
             run_sparse(bucket, i, grad, scalars)
-        return [*work, *((bucket, [i]) for bucket, i, _ in sparse)] if sparse else work
 
     def _commit(self, plan: Plan, stepped: Stepped) -> None:
-        """Keeps the states of the step, counts it, and tells autograd that parameters have changed."""
+        """Keeps the states of the step and counts it."""
         if plan is not self._plan:
             self._keep(plan)
         plan.scalars.commit(stepped)
-        for bucket, active in stepped:
-            bucket.executor.tell_autograd(bucket.params, active)
         if plan.masters:
             plan.versions = [param._version for param, _ in plan.masters]
         if self._until_reminded:
@@ -317,24 +325,21 @@ class RuleOptimizer(torch.optim.Optimizer):
             }
 
         programs = programs_of(plan)
-        factor: float | None = 1.0
-        plan.scalars.read(plan.readers, self.param_groups)
-        if any(program.uses_gradient for program in programs.values()):
-            if has_sparse:
-                raise TypeError(f"{name}() does not take sparse gradients")
-            factor = gradient_factor(self, plan.buckets, ())
-        elif newcomers := {param for param in plan.completed if not plan.states.get(param)}:
+        uses_gradient = any(program.uses_gradient for program in programs.values())
+        if uses_gradient and has_sparse:
+            raise TypeError(f"{name}() does not take sparse gradients")
+        if not uses_gradient and (newcomers := {param for param in plan.completed if not plan.states.get(param)}):
             plan = plan.without(newcomers)
             programs = programs_of(plan)
+        companions = [bucket.companion(program) for bucket, program in programs.items()]
+        stepped = [(bucket, bucket.executor.present) for bucket in companions if bucket.executor.present]
+        numbers = plan.scalars.read(plan.readers, self.param_groups, stepped)
+        factor = gradient_factor(self, plan.buckets, ()) if uses_gradient else 1.0
         if factor is None:
             return True
-        companions = [bucket.companion(program) for bucket, program in programs.items()]
-        stepped = self._run(plan, companions, (), factor)
+        self._run(plan, stepped, numbers, factor)
         if plan is not self._plan:
             self._keep(plan)
-        if any(program.param in program.writes for program in programs.values()):
-            for bucket, active in stepped:
-                bucket.executor.tell_autograd(bucket.params, active)
         plan.scalars.write()
         return bool(stepped)
 

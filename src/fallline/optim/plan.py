@@ -152,8 +152,10 @@ class Plan:
         self.settings = settings_of(found, groups)
         return True
 
-    def rebind(self) -> bool:
+    def rebind(self, readers: Readers, groups: Groups, states: Mapping[Tensor, Any]) -> bool:
         """Takes this step's gradients if nothing but their memory has changed since the last ones were bound."""
+        if not self.is_current(readers, groups, states):
+            return False
         for bucket in self.buckets:  # noqa: SIM110, all() costs twice as much, in every step
             if not bucket.executor.rebind():
                 return False
@@ -194,8 +196,9 @@ class Plan:
         )
 
     def release(self) -> None:
-        """Lets go of the gradients."""
+        """Lets go of the gradients; an executor that has read them in C holds none."""
         for bucket in self.buckets:
-            bucket.executor.release()
+            if bucket.executor.grads:
+                bucket.executor.release()
             for companion in bucket.companions.values():
                 companion.executor.release()

@@ -6,7 +6,7 @@ not once per parameter.  A form on a device would hold the same numbers in tenso
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,8 +78,11 @@ class HostScalars:
 
     # ------------------------------------------------------------------ before the kernels
 
-    def read(self, readers: Sequence[GroupReader], groups: Groups) -> None:
-        """Reads the hyperparameters of this step; ``readers`` has one for each group."""
+    def read(
+        self, readers: Sequence[GroupReader], groups: Groups, stepped: Sequence[tuple[Bucket, Sequence[int]]]
+    ) -> list[StepScalars]:
+        """The numbers of this step, for each bucket with those of its parameters that take part; ``readers`` has one
+        for each group."""
         self.groups, self.readers = groups, readers
         if self.counters.version != self.counters.flat._version:
             self.counters.compare()
@@ -87,8 +90,6 @@ class HostScalars:
         """The counter of every parameter, if all are equal."""
         self.writes: list[ScalarWrite] = []
         self._noted: set[tuple[Any, str]] = set()
-        self.totals: dict[Rule, int] = {}
-        """Elements of all parameters of a rule that take part, for means over all of them."""
         self.classes: list[dict[str, Any]] = []
         self.class_of_group: list[int] = []
         numbers: dict[Any, int] = {}
@@ -99,26 +100,23 @@ class HostScalars:
                 self.classes.append(values)
             self.class_of_group.append(number)
         self.shared_lrs = shared_lrs(readers, groups) if self._shares_lr else {}
-
-    def count_elements(self, work: Iterable[tuple[Bucket, Sequence[int]]]) -> None:
-        """Counts the elements that take part, for means over all parameters of a rule."""
-        for bucket, active in work:
-            if not bucket.program.couples_parameters:
-                continue
-            elements = sum(int(bucket.items[i].facts["numel"]) for i in active)
-            self.totals[bucket.rule] = self.totals.get(bucket.rule, 0) + elements
-
-    def of(self, bucket: Bucket, active: Sequence[int], factor: float) -> StepScalars:
-        """The numbers of a bucket's parameters."""
-        complete = len(active) == len(bucket.items)
-        if complete and ((self.common_step is not None and bucket.depends_on_step_alone) or self._is_uniform(bucket)):
-            scalars = self._uniform(bucket)
-        else:
-            scalars = self._each(bucket, active)
-        scalars.grad_factor = -factor if bucket.maximize else factor
-        if bucket.rounds_at_random:
-            scalars.keys = self._keys(bucket)
-        return scalars
+        self.totals: dict[Rule, int] = {}
+        """Elements of all parameters of a rule that take part, for means over all of them."""
+        found = []
+        for bucket, active in stepped:
+            if bucket.program.couples_parameters:
+                elements = sum(int(bucket.items[i].facts["numel"]) for i in active)
+                self.totals[bucket.rule] = self.totals.get(bucket.rule, 0) + elements
+        for bucket, active in stepped:
+            complete = len(active) == len(bucket.items)
+            follows = self.common_step is not None and bucket.depends_on_step_alone
+            uniform = complete and (follows or self._is_uniform(bucket))
+            scalars = self._uniform(bucket) if uniform else self._each(bucket, active)
+            scalars.grad_factor = -1.0 if bucket.maximize else 1.0
+            if bucket.rounds_at_random:
+                scalars.keys = self._keys(bucket)
+            found.append(scalars)
+        return found
 
     def _is_uniform(self, bucket: Bucket) -> bool:
         """Whether its parameters differ in nothing but their group."""

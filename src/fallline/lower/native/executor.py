@@ -190,15 +190,11 @@ class NativeExecutor(Executor):
     def rebind(self) -> bool:
         if self._native_watch is not None:
             self.present = range(len(self.items))
-            return self._native_watch.look()
+            return bool(self._native_watch.look())
         if not super().rebind():
             return False
         self._pack(self.pointers, 0, *map(Tensor.data_ptr, self.grads.values()))
         return True
-
-    def release(self) -> None:
-        if self._native_watch is None:
-            super().release()
 
     def follow(self, other: Executor) -> None:
         assert isinstance(other, NativeExecutor)
@@ -210,10 +206,10 @@ class NativeExecutor(Executor):
             ctypes.memmove(self.pointers, other.pointers, ctypes.sizeof(self.pointers))
         self.grads, self.present = other.grads, other.present
 
-    def tell_autograd(self, params: Sequence[Tensor], stepped: Sequence[int]) -> None:
+    def tell_autograd(self) -> None:
         watch = self._native_watch
-        if watch is None or len(stepped) != len(self.items) or not watch.tell_autograd():
-            super().tell_autograd(params, stepped)
+        if watch is None or not watch.tell_autograd():
+            super().tell_autograd()
 
     def bind_one(self, i: int, grad: Tensor) -> None:
         self.pointers[i] = grad.data_ptr()
@@ -254,6 +250,7 @@ class NativeExecutor(Executor):
     def run(self, scalars: StepScalars) -> Deferred:
         self.take(scalars)
         self.step_function(self.job, self.kernel.library.backend, torch.get_num_threads())
+        self.tell_autograd()
         return self.deferred() if self.program.deferred_writes else {}
 
     def passes(self, scalars: StepScalars) -> Passes:
@@ -270,7 +267,8 @@ class NativeExecutor(Executor):
             if k < len(self.program.reductions):
                 yield from self.joined(self.program.reductions[k], active)
         yield from self.edges.joined(active)
-        return self.deferred()
+        self.tell_autograd()
+        return self.deferred() if self.program.deferred_writes else {}
 
     def joined(self, nodes: Sequence[Node], active: Sequence[int]) -> Iterator[list[Partial]]:
         """Hands out finished reductions that may be partial."""

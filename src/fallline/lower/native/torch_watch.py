@@ -104,21 +104,17 @@ class TorchWatch:
             addressof(pointers),
             reader.undefined,
         )
+        self.look = functools.partial(self._native.fl_watch_look, self._watch)
+        """Whether nothing but the memory of gradients has changed; their pointers are then this step's."""
+        self.tell_autograd = functools.partial(self._native.fl_watch_wrote, self._watch)
+        """Counts a write to every parameter; false if torch refuses, as for tensors of inference mode."""
         self.can_look = bool(self._watch) and has_torch_gradients(self.params)
         """False if one of the tensors is lazy, sparse, on another device, or has no gradient, or one of its own making.
         """
 
-    def look(self) -> bool:
-        """Whether nothing but the memory of gradients has changed; their pointers are then this step's."""
-        return bool(self._native.fl_watch_look(self._watch))
-
     def gradients(self) -> dict[int, Tensor]:
         """Those whose pointers :meth:`look` has given, by position."""
         return {i: param.grad for i, param in enumerate(self.params) if param.grad is not None}
-
-    def tell_autograd(self) -> bool:
-        """Counts a write to every parameter; False if torch refuses, as for tensors of inference mode."""
-        return bool(self._native.fl_watch_wrote(self._watch))
 
     def __del__(self) -> None:
         if getattr(self, "_watch", None):
@@ -241,7 +237,8 @@ def _follows_gradients(reader: TorchReader) -> bool:
         return False
     other, version = torch.ones(2, 3, device="cpu"), param._version
     param.grad = other
-    return watch.look() and pointers[0] == other.data_ptr() and watch.tell_autograd() and param._version == version + 1
+    looked = watch.look() and pointers[0] == other.data_ptr()
+    return bool(looked and watch.tell_autograd()) and param._version == version + 1
 
 
 def _finds_gradients(reader: TorchReader) -> bool:
