@@ -29,6 +29,7 @@ from fallline.optim.options import (
     check_optimizer_options,
     state_dtype_name,
 )
+from fallline.optim.overview import Overview, overview
 from fallline.optim.plan import Bucket, Plan
 from fallline.optim.planning import is_current, make_plan
 from fallline.optim.scalars import shared_lrs
@@ -389,6 +390,10 @@ class RuleOptimizer(torch.optim.Optimizer):
     def explain(self) -> Explanation:
         """Which lowering steps which parameters, and why not a faster one: data that also prints."""
         return explain(self._readers, self.param_groups, self.state, self._places)
+
+    def describe(self) -> Overview:
+        """Which rule steps which parameters, with which settings: data that also prints."""
+        return overview(self._readers, self.param_groups)
 
 
 def _launch(bucket: Bucket, scalars: StepScalars) -> Deferred:
