@@ -17,7 +17,7 @@ from fallline.lower.executor import Deferred, StepScalars
 from fallline.lower.item import Place
 from fallline.optim import checkpoint, modes
 from fallline.optim.binding import Outdated, bind
-from fallline.optim.clipping import gradient_factor, note_overflow
+from fallline.optim.clipping import gradient_factor, note_overflow, unscale_gradients
 from fallline.optim.explain import Explanation, explain
 from fallline.optim.group_reader import MODE, RULE, GroupReader, Readers, check_must_match
 from fallline.optim.hyperparameters import STEP
@@ -51,8 +51,6 @@ class RuleOptimizer(torch.optim.Optimizer):
     """
 
     description: ClassVar[Description]
-    # GradScaler then hands over grad_scale and found_inf instead of unscaling in a pass of its own.
-    _step_supports_amp_scaling = True
 
     def __init__(self, params: Iterable[Any], *args: Any, **kwargs: Any):
         names = [*self.description.defaults]
@@ -94,6 +92,15 @@ class RuleOptimizer(torch.optim.Optimizer):
         self._places: dict[Tensor, Place] = {}
         self.joiner: Joiner | None = None
         """Joins reductions with other processes, if parameters are pieces."""
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """Whether a GradScaler hands over grad_scale and found_inf instead of unscaling by itself, which takes no longer:
+        it looks at every gradient anyway.  As in torch with fused=True; and where the step has a norm to tell, also
+        that of a step which is skipped.  Trainers that clip between unscaling and the step refuse optimizers that say
+        yes."""
+        own_norm = self.clip_norm is not None or self.skip_nonfinite
+        return own_norm or any(group["fused"] for group in self.param_groups)
 
     def shard(self, places: Mapping[Tensor, Place], joiner: Joiner | None) -> None:
         """Tells the optimizer that its parameters are pieces: where each lies in the whole, and who joins reductions
@@ -290,6 +297,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         torch.autograd.graph.increment_version(changed)
         plan.versions = [param._version for param, _ in plan.masters]
         plan.scalars.write()
+        unscale_gradients(self)
         if self._until_reminded:
             self._remind()
 
