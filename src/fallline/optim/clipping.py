@@ -50,9 +50,10 @@ def note_overflow(optimizer: RuleOptimizer) -> None:
 
 @torch.no_grad()
 def unscale_gradients(optimizer: RuleOptimizer) -> None:
-    """After a step that unscaled by itself: the gradients as a GradScaler leaves them, so that a norm which is logged is
-    that of the step.  A pass of its own, which reads and writes them once more, but only under a GradScaler that has
-    not unscaled them before."""
+    """Leaves the gradients as a GradScaler does, so that norms which are logged are those of the step.
+
+    A pass of its own, which reads and writes every gradient, but only after a step that unscaled by itself.
+    """
     scale = getattr(optimizer, "grad_scale", None)
     if scale is None:
         return

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
+
+
+def counter_dtype() -> torch.dtype:
+    """As torch counts: in float64 where that is the default dtype, otherwise in float32, exact to 16 million steps."""
+    return torch.float64 if torch.get_default_dtype() == torch.float64 else torch.float32
 
 
 class Counters:

@@ -95,10 +95,9 @@ class RuleOptimizer(torch.optim.Optimizer):
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
-        """Whether a GradScaler hands over grad_scale and found_inf instead of unscaling by itself, which takes no longer:
-        it looks at every gradient anyway.  As in torch with fused=True; and where the step has a norm to tell, also
-        that of a step which is skipped.  Trainers that clip between unscaling and the step refuse optimizers that say
-        yes."""
+        """Whether a GradScaler leaves unscaling to the step: with ``fused=True``, as in torch, and where the step has a
+        norm to tell, also of a step that is skipped.  Otherwise it unscales by itself, which takes no longer, since it
+        looks at every gradient anyway; and trainers may clip in between, which they refuse where this is True."""
         own_norm = self.clip_norm is not None or self.skip_nonfinite
         return own_norm or any(group["fused"] for group in self.param_groups)
 
