@@ -22,6 +22,7 @@ from fallline.optim.explain import Explanation, explain
 from fallline.optim.group_reader import MODE, RULE, GroupReader, Readers, check_must_match
 from fallline.optim.hyperparameters import STEP
 from fallline.optim.layout import refuse_repeated
+from fallline.optim.lost_updates import warn_of_lost_updates
 from fallline.optim.options import (
     GROUP_OPTIONS,
     OPTIMIZER_OPTIONS,
@@ -89,6 +90,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         self._readers = Readers(self.description, type(self).__name__)
         reminder = self.description.reminder
         self._until_reminded = reminder.steps if reminder else 0
+        self._warned_of_lost_updates = False
         self._places: dict[Tensor, Place] = {}
         self.joiner: Joiner | None = None
         """Joins reductions with other processes, if parameters are pieces."""
@@ -198,6 +200,9 @@ class RuleOptimizer(torch.optim.Optimizer):
         plan = make_plan(self._readers, self.param_groups, self.state, self._places, self._invalidation())
         for rule in {bucket.rule for bucket in plan.buckets}:
             check_coupled(bucket.program for bucket in plan.buckets if bucket.rule is rule)
+        if not self._warned_of_lost_updates:
+            items = (item for bucket in plan.buckets for item in bucket.items)
+            self._warned_of_lost_updates = warn_of_lost_updates(type(self).__name__, items)
         return plan
 
     def _keep(self, plan: Plan) -> None:
