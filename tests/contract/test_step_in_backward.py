@@ -80,14 +80,18 @@ def backward(params):
     sum((p * p).sum() for p in params).backward()
 
 
-def work_per_hook(make, counter_type, count):
-    """Of a backward pass, after two that made states and described them."""
+def work_per_hook(make, counter_type, count, first=False):
+    """Of the first backward pass, or of a later one, when all states are there."""
     optimizers = make([Parameter(torch.randn(8)) for _ in range(count)])
-    handles = attach(optimizers)
-    for _ in range(2):
+    if not first:
         backward(optimizers)
-    for handle in handles:
-        handle.remove()
+        for optimizer in set(optimizers.values()):
+            optimizer.step()
+            optimizer.zero_grad()
+        handles = attach(optimizers)
+        backward(optimizers)
+        for handle in handles:
+            handle.remove()
     counter = counter_type()
     attach(optimizers, counter)
     backward(optimizers)
@@ -110,14 +114,24 @@ def test_steps_in_backward_are_those_of_one_step_after_it(make):
 
 
 @pytest.mark.parametrize("counter", [Instructions, Accesses])
-def test_an_optimizer_for_each_parameter_costs_the_same_whatever_their_number(counter):
-    assert work_per_hook(own_optimizers, counter, MANY) <= 1.02 * work_per_hook(own_optimizers, counter, FEW)
+@pytest.mark.parametrize("first", [False, True])
+def test_an_optimizer_for_each_parameter_costs_the_same_whatever_their_number(counter, first):
+    few, many = (work_per_hook(own_optimizers, counter, count, first) for count in (FEW, MANY))
+    assert many <= 1.02 * few
 
 
 LOOKS_AT_ALL = pytest.mark.xfail(
     reason="a step over one of n parameters still loops over all: states in NativeExecutor.has_moved, parameters in "
     "is_current, gradients in bind, NativeExecutor.bind and Executor.active, groups in HostScalars.read"
 )
+PLANS_ALL = pytest.mark.xfail(reason="a parameter's first gradient makes the plan of all that had one before it anew")
+
+
+@PLANS_ALL
+@pytest.mark.parametrize("make", [one_optimizer, group_each])
+def test_the_first_backward_describes_each_parameter_once(make):
+    few, many = (work_per_hook(make, Instructions, count, first=True) for count in (10, 40))
+    assert many <= 1.5 * few
 
 
 @LOOKS_AT_ALL
