@@ -49,7 +49,7 @@ def overview(readers: Readers, groups: Sequence[Mapping[str, Any]]) -> Overview:
     shown = []
     for g, group in enumerate(groups):
         description = readers.of(group).description
-        defaults = {**GROUP_OPTIONS, **description.defaults}
+        defaults = {**description.defaults, **{n: v for n, v in GROUP_OPTIONS.items() if n not in description.defaults}}
         values = {name: _plain(group[name]) for name in defaults if name in group}
         shown.append({name: value for name, value in values.items() if name == "lr" or value != defaults[name]})
         alike.setdefault((description.name, repr(shown[-1])), []).append(g)
