@@ -793,7 +793,7 @@ class MARS(RuleOptimizer):
         gamma: γ, the strength of the correction.
         mars_type: "mars-adamw" or "mars-lion".
         optimize_1d: treat every tensor as a matrix.
-        lr_1d: learning rate of the other tensors; it follows a schedule in proportion to lr.
+        lr_1d: learning rate of the other tensors; it follows a schedule of its group in proportion to lr.
         betas_1d: decay rates for the other tensors.
         weight_decay_1d: weight decay of the other tensors, decoupled.
     """
