@@ -11,9 +11,11 @@ import dataclasses
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from fallline.lower.item import Item
+from fallline.lower.watch import Watch
 from fallline.rules.graph import Node, Space
 from fallline.rules.program import Program
 
@@ -60,26 +62,39 @@ class Executor(abc.ABC):
     def __init__(self, program: Program, items: Sequence[Item]):
         self.program, self.items = program, list(items)
         self.grads: Sequence[Tensor | None] = (None,) * len(self.items)
+        self.present: Sequence[int] = () if program.uses_gradient else range(len(self.items))
+        """The items that take part in a step: those with a gradient, or all if the program uses none."""
+        self._watch: Watch | None = None
 
     def bind(self, grads: Sequence[Tensor | None]) -> bool:
         """Takes gradients of any layout; None where there is none.  Returns whether they are read where they are, so
-        that :meth:`rebind` may follow."""
-        self.grads = grads
+        that :meth:`watch` may follow."""
+        self.grads, self.present = grads, [i for i, grad in enumerate(grads) if grad is not None]
         return True
 
-    def rebind(self, grads: Sequence[Tensor]) -> None:
-        """Takes gradients that differ from those of the last ``bind`` in nothing but their memory."""
-        self.grads = grads
+    def watch(self, params: Sequence[Tensor] | None) -> None:
+        """Remembers how parameters that all have a gradient, and the gradients, lie; None forgets what it knew."""
+        self._watch = Watch(params) if params is not None else None
+
+    def rebind(self) -> bool:
+        """Takes this step's gradients if nothing but their memory has changed since :meth:`watch`."""
+        grads = self._watch.gradients() if self._watch is not None else None
+        if grads is None or self.has_moved(range(len(self.items))):
+            return False
+        self.grads, self.present = grads, range(len(grads))
+        return True
+
+    def follow(self, other: Executor) -> None:
+        """Takes the gradients that another executor of the same items is bound to."""
+        self.grads, self.present = other.grads, other.present
 
     def release(self) -> None:
         """Lets go of the gradients: kept until the next step, they would stand beside the new ones in memory."""
         self.grads = (None,) * len(self.items)
 
-    def active(self) -> Sequence[int]:
-        """The items that take part: those with a gradient, or all if the program uses none."""
-        if not self.program.uses_gradient:
-            return range(len(self.items))
-        return [i for i, grad in enumerate(self.grads) if grad is not None]
+    def tell_autograd(self, params: Sequence[Tensor], stepped: Sequence[int]) -> None:
+        """Counts a write to those parameters of its items that were stepped."""
+        torch.autograd.graph.increment_version([params[i] for i in stepped])
 
     @abc.abstractmethod
     def run(self, scalars: StepScalars) -> Deferred:
@@ -94,8 +109,8 @@ class Executor(abc.ABC):
     def launches(self) -> int:
         """How many kernels of our own a step starts; operations of torch count themselves."""
 
-    def has_moved(self) -> bool:
-        """Whether the states are no longer where they were described."""
+    def has_moved(self, items: Sequence[int]) -> bool:
+        """Whether states of these items are no longer where they were described."""
         return False
 
 

@@ -49,7 +49,7 @@ class TorchExecutor(Executor):
             return alone(self.passes(scalars))
 
     def passes(self, scalars: StepScalars) -> Passes:
-        active = self.active()
+        active = self.present
         known: Known = [{} for _ in self.items]
         deferred: Deferred = {name: [0.0] * len(self.items) for name in self.program.deferred_writes}
         reading = self.source.passes[:-1]

@@ -18,17 +18,15 @@ _grad_of = attrgetter("grad")
 
 
 class Outdated(Exception):
-    """The plan describes a layout that a parameter no longer has."""
+    """The plan describes memory or a layout that a parameter or a state no longer has."""
 
 
 def bind(plan: Plan, groups: Sequence[Mapping[str, Any]]) -> list[Sparse]:
-    """Takes this step's gradients; returns the sparse ones, which take a way of their own."""
+    """Takes this step's gradients one by one; returns the sparse ones, which take a way of their own."""
     sparse: list[Sparse] = []
     try:
         for bucket in plan.buckets:
-            grads = list(map(_grad_of, bucket.params))
-            if not bucket.rebind(grads):
-                sparse += _bind_checked(plan, bucket, grads, groups)
+            sparse += _bind_checked(plan, bucket, list(map(_grad_of, bucket.params)), groups)
     except BaseException:
         plan.release()
         raise
