@@ -125,14 +125,6 @@ LOOPS_OVER_ALL = pytest.mark.xfail(
     reason="a step over one of n parameters still has loops of Python over all: over gradients in _bind_checked and "
     "where an executor finds those present, over groups in HostScalars.read and where a plan compares settings"
 )
-PLANS_ALL = pytest.mark.xfail(reason="a parameter's first gradient makes the plan of all that had one before it anew")
-
-
-@PLANS_ALL
-@pytest.mark.parametrize("make", [one_optimizer, group_each])
-def test_the_first_backward_describes_each_parameter_once(make):
-    few, many = (work_per_hook(make, Instructions, count, first=True) for count in (10, 40))
-    assert many <= 1.5 * few
 
 
 @LOOPS_OVER_ALL
