@@ -177,6 +177,8 @@ def facts(info: Info) -> list[str]:
         lines.append(f"- Exchanges checkpoints with `torch.optim.{info.torch_class}`, both ways.")
     if info.sparse_gradients:
         lines.append("- Takes sparse gradients.")
+    if "complex parameters" in info.cannot:
+        lines.append("- Refuses complex parameters: its equations depend on the axes of a tensor.")
     if "cautious" in info.cannot:
         lines.append("- Refuses `cautious=True`: its equations have no direction that could be masked.")
     lines += [f"- Deviation: {inline(text)}." for text in info.deviations]

@@ -18,6 +18,7 @@ _PUBLIC = {
     "export_for_torch": "fallline.optim.checkpoint",
     "amos_lr": "fallline.optimizers.amos_algoperf",
     "rule": "fallline.rules",
+    "select": "fallline.optim",
     "LawaEma": "fallline.averaging",
     "LawaQueue": "fallline.averaging",
     "WeightEma": "fallline.averaging",

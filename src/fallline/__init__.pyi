@@ -14,6 +14,7 @@ from fallline.averaging import LawaEma as LawaEma
 from fallline.averaging import LawaQueue as LawaQueue
 from fallline.averaging import WeightEma as WeightEma
 from fallline.catalogue import info as info
+from fallline.optim import select as select
 from fallline.optim.checkpoint import export_for_torch as export_for_torch
 from fallline.optim.classes import optimizer as optimizer
 from fallline.optim.optimizer import RuleOptimizer
@@ -792,7 +793,7 @@ class MARS(RuleOptimizer):
         gamma: γ, the strength of the correction.
         mars_type: "mars-adamw" or "mars-lion".
         optimize_1d: treat every tensor as a matrix.
-        lr_1d: learning rate of the other tensors; it follows a schedule in proportion to lr.
+        lr_1d: learning rate of the other tensors; it follows a schedule of its group in proportion to lr.
         betas_1d: decay rates for the other tensors.
         weight_decay_1d: weight decay of the other tensors, decoupled.
     """

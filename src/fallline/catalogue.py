@@ -136,6 +136,7 @@ def info(name: str) -> Info:
         sparse_gradients=described.sparse,
         cannot=(
             *(() if described.sparse else ("sparse gradients",)),
+            *(("complex parameters",) if rule.wants_ndim else ()),
             *(() if rule.has_direction else ("cautious",)),
             "capturable",
             "differentiable",

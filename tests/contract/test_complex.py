@@ -5,6 +5,7 @@ import torch
 from torch.nn import Parameter
 
 import fallline
+from fallline.rules import mean, rule
 
 from .trajectories import (
     LOWERINGS,
@@ -99,20 +100,12 @@ def test_parameter_that_is_a_lazily_conjugated_or_negated_view(view, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        *((name, {}) for name in fallline.list_optimizers()),
-        ("amos", {"reduce": "rows"}),
-        ("amos_algoperf", {"reduce": "rows"}),
-        ("amos_algoperf", {"reduce": "rows", "style": "reduced"}),
-    ],
-    ids=named,
+    "name", [name for name in fallline.list_optimizers() if "complex parameters" not in fallline.info(name).cannot]
 )
-def test_complex_parameters_are_stepped_as_pairs_of_reals(name, options):
-    """Also where a state has a number per row: kernels write as many as the pairs have rows."""
+def test_complex_parameters_are_stepped_as_pairs_of_reals(name):
     ours = parameters((4, 5), (3,), (), dtype=torch.complex64)
     pairs = [Parameter(torch.view_as_real(p.detach()).clone()) for p in ours]
-    a, b = (fallline.create(name, ps, **options, fused=True) for ps in (ours, pairs))
+    a, b = (fallline.create(name, ps, fused=True) for ps in (ours, pairs))
     for step in range(3):
         set_gradients(ours, step)
         for p, q in zip(ours, pairs, strict=True):
@@ -120,8 +113,24 @@ def test_complex_parameters_are_stepped_as_pairs_of_reals(name, options):
         a.step()
         b.step()
     assert_near([torch.view_as_real(p) for p in values(ours)], values(pairs))
-    again = fallline.create(name, ours, **options)
+    again = fallline.create(name, ours)
     again.load_state_dict(a.state_dict())
     for p, q in zip(ours, pairs, strict=True):
         shapes = {k: v.shape for k, v in again.state[p].items() if not v.is_complex()}
         assert shapes == {k: b.state[q][k].shape for k in shapes}
+
+
+def test_rules_that_depend_on_axes_refuse_complex_parameters():
+    """torch's Adafactor does too.  As pairs of reals a vector would be a matrix, and a matrix a stack of thin ones."""
+    refusing = {name for name in fallline.list_optimizers() if "complex parameters" in fallline.info(name).cannot}
+    assert refusing == {"adafactor", "adamp", "amos", "amos_algoperf", "mars", "sgdp"}
+    (plain,), (pair,) = parameters((2, 2)), parameters((3,), dtype=torch.complex64)
+    with pytest.raises(TypeError, match=r"Adafactor does not take complex parameters.*parameter 1 of group 0.*AdamW"):
+        fallline.Adafactor([plain, pair])
+
+    @rule
+    def by_rows(p, g, *, lr, ndim):
+        return p - lr * (g / (1 + mean(g * g, -1)) if ndim > 1 else g)
+
+    with pytest.raises(TypeError, match="ByRows does not take complex parameters"):
+        fallline.optimizer(by_rows, lr=0.1)([pair])

@@ -1,11 +1,15 @@
 """16-bit parameters: float32 states, stochastic rounding, master weights, mixtures."""
 
+import warnings
+
 import pytest
 import torch
 from torch.nn import Parameter
 
 import fallline
+from fallline.memory import memory_of
 
+from . import trajectories
 from .trajectories import (
     LOWERINGS,
     assert_near,
@@ -254,3 +258,47 @@ def test_second_moment_in_bfloat16_does_not_freeze():
         opt.step()
     expected = 1 - 0.999**1500
     assert_near(opt.state[p]["exp_avg_sq"].float().mean(), torch.tensor(expected), rtol=0.03)
+
+
+def warnings_of(params, steps=2, **options):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        opt = fallline.AdamW(params, **options)
+        run(opt, steps)
+        opt.add_param_group({"params": parameters((2,), dtype=params[-1].dtype)})
+        run(opt, 1)
+    return seen
+
+
+@pytest.mark.parametrize(("dtype", "share"), [(torch.bfloat16, "0.39%"), (torch.float16, "0.05%")])
+def test_16_bit_parameters_rounded_to_nearest_warn_once_per_optimizer(dtype, share):
+    seen = warnings_of([*parameters((4,)), *parameters((3,), dtype=dtype)])
+    name = str(dtype).removeprefix("torch.")
+    assert [str(w.message) for w in seen] == [
+        f"AdamW steps {name} parameters rounded to nearest: updates below {share} of a weight are lost; use "
+        "master_weights=True (4 bytes more per parameter) or stochastic_rounding=True (none more)"
+    ]
+    assert seen[0].filename == trajectories.__file__, "where step() was called"
+
+
+@pytest.mark.parametrize("option", ["master_weights", "stochastic_rounding"])
+def test_16_bit_parameters_that_keep_small_updates_do_not_warn(option):
+    assert not warnings_of(parameters((3,), dtype=torch.bfloat16), **{option: True})
+    assert not warnings_of(parameters((3,)))
+
+
+def test_a_line_that_makes_many_optimizers_warns_once():
+    """Python shows a warning once for each line of the user's, without a memory of ours."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            p = parameters((3,), dtype=torch.bfloat16)[0]
+            p.grad = torch.ones_like(p)
+            fallline.SGD([p]).step()
+    assert len(seen) == 1
+
+
+def test_counting_memory_loses_nothing_and_does_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        memory_of(fallline.AdamW(parameters((3,), dtype=torch.bfloat16)), "foreach")

@@ -18,6 +18,7 @@ from fallline.lower.native import compiler
 from fallline.lower.native.library import INSTRUCTION_SETS, library
 from fallline.rules import norm, rule, tanh
 
+from . import trajectories
 from .trajectories import LOWERINGS, assert_near, parameters, python, run, set_gradients, values
 
 FLAGS = [
@@ -399,3 +400,25 @@ def test_processes_that_compile_the_same_rule_at_once_all_succeed(tmp_path):
         thread.join()
     assert said == ["[]\n", "[]\n"]
     assert sorted(p.suffix for p in (tmp_path / "cache").iterdir()) == [".sha256", ".so"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_fused_where_there_is_no_kernel_runs_the_fastest_that_is_correct_and_says_so_once(dtype, monkeypatch):
+    """torch's fused kernels take float64; a script that asks for them must not stop here."""
+    monkeypatch.setattr(find_lowering("native"), "_told", set())
+    wide, twins = parameters((5, 3), dtype=dtype), parameters((5, 3), dtype=dtype)
+    (narrow,) = parameters((4,))
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        opt = fallline.AdamW([*wide, narrow], lr=0.01, fused=True)
+        run(opt, 3)
+    assert [str(w.message) for w in seen] == [
+        "fused=True: float64 has no native kernel, so that foreach runs instead; use lowering='native' to refuse it"
+    ]
+    assert seen[0].filename == trajectories.__file__, "where step() was called"
+    run(torch.optim.AdamW(twins, lr=0.01), 3)
+    assert_near(values(wide), values(twins), rtol=1e-12, atol=1e-12)
+    assert [(part.lowering, part.reason) for part in opt.explain().parts] == [
+        ("foreach", "float64 has no native kernel"),
+        ("native", "asked for"),
+    ]

@@ -35,10 +35,12 @@ def scale_gradients(params, step, by):
 
 
 @EACH_LOWERING
+@pytest.mark.parametrize("in_step", [False, True])
 @pytest.mark.parametrize("unscale_first", [False, True])
-def test_grad_scaler_unscales_exactly_once(lowering, unscale_first):
+def test_grad_scaler_unscales_exactly_once(lowering, in_step, unscale_first):
     ours, plain = parameters((7, 5), (4,)), parameters((7, 5), (4,))
-    opt = fallline.AdamW(ours, lr=0.1, eps=1e-2, **LOWERINGS[lowering])
+    opt = fallline.AdamW(ours, lr=0.1, eps=1e-2, clip_norm=1e9 if in_step else None, **LOWERINGS[lowering])
+    assert opt._step_supports_amp_scaling or not in_step
     reference = fallline.AdamW(plain, lr=0.1, eps=1e-2, **LOWERINGS[lowering])
     amp = scaler()
     for step in range(3):
@@ -49,8 +51,69 @@ def test_grad_scaler_unscales_exactly_once(lowering, unscale_first):
         amp.step(opt)
         amp.update()
         reference.step()
+        assert_near([p.grad for p in ours], [p.grad for p in plain])
     assert_near(values(ours), values(plain))
     assert not hasattr(opt, "found_inf")
+
+
+@pytest.mark.parametrize("options", [{}, {"fused": False}, {"fused": True}], ids=named)
+@pytest.mark.parametrize("found_inf", [False, True])
+def test_gradients_after_a_scaled_step_are_those_that_torch_leaves(options, found_inf):
+    found = []
+    for library in (fallline, torch.optim):
+        params = parameters((7, 5), (4,), (3,))
+        opt, amp = library.AdamW(params, **options), scaler()
+        amp.scale(torch.tensor(1.0))
+        scale_gradients(params[:2], 0, 1024.0)
+        if found_inf:
+            params[1].grad[0] = math.inf
+        amp.step(opt)
+        found.append([p.grad for p in params[:2]])
+        assert params[2].grad is None
+    if found_inf and options.get("fused"):  # where torch's kernels leave a step that is skipped scaled
+        found[1] = [grad / 1024.0 for grad in found[1]]
+    assert_same(*found)
+
+
+def test_sparse_gradients_are_unscaled_too():
+    (p,) = parameters((6, 2))
+    opt, amp = fallline.SGD([p], lr=0.1, clip_norm=1e9), scaler()
+    amp.scale(torch.tensor(1.0))
+    p.grad = torch.sparse_coo_tensor(torch.tensor([[1, 1]]), torch.full((2, 2), 1024.0), (6, 2), check_invariants=True)
+    before = values([p])[0]
+    amp.step(opt)
+    assert_same(p.grad.to_dense()[1], torch.tensor([2.0, 2.0]))
+    assert_near(p.detach()[1], before[1] - 0.2)
+
+
+def test_trainers_may_clip_between_unscaling_and_the_step_unless_the_step_unscales():
+    """Lightning refuses to clip the gradients of an optimizer that unscales them by itself."""
+    params = parameters((3,))
+    unscales = {
+        name: fallline.AdamW(params, **options)._step_supports_amp_scaling
+        for name, options in {
+            "default": {}, "unfused": {"fused": False}, "fused": {"fused": True}, "clips": {"clip_norm": 1.0},
+            "skips": {"skip_nonfinite": True},
+        }.items()
+    }  # fmt: skip
+    assert unscales == {"default": False, "unfused": False, "fused": True, "clips": True, "skips": True}
+    assert unscales["fused"] == torch.optim.AdamW(params, fused=True)._step_supports_amp_scaling
+    opt = fallline.AdamW(params)
+    opt.clip_norm = 1.0
+    assert opt._step_supports_amp_scaling
+
+
+def test_clipping_between_unscaling_and_the_step_is_as_in_torch():
+    ours, theirs = parameters((7, 5), (4,)), parameters((7, 5), (4,))
+    for params, opt in ((ours, fallline.AdamW(ours)), (theirs, torch.optim.AdamW(theirs))):
+        amp = scaler()
+        amp.scale(torch.tensor(1.0))
+        scale_gradients(params, 0, 1024.0)
+        amp.unscale_(opt)
+        clip_grad_norm_(params, 0.5)
+        amp.step(opt)
+    assert_near(values(ours), values(theirs))
+    assert_same([p.grad for p in ours], [p.grad for p in theirs])
 
 
 @EACH_LOWERING

@@ -9,6 +9,7 @@ import fallline
 
 from .trajectories import (
     TORCH_CASES,
+    Unchanged,
     assert_near,
     assert_same,
     copies,
@@ -24,6 +25,7 @@ SCHEDULES = {
     "lambda": lambda opt: lr_scheduler.LambdaLR(opt, lambda step: 1.0 / (1 + step)),
     "warmup": lambda opt: lr_scheduler.LinearLR(opt, start_factor=0.01, total_iters=4),
     "one cycle": lambda opt: lr_scheduler.OneCycleLR(opt, max_lr=0.05, total_steps=12, cycle_momentum=True),
+    "cyclic": lambda opt: lr_scheduler.CyclicLR(opt, base_lr=0.001, max_lr=0.05, step_size_up=3, cycle_momentum=True),
     "sequence": lambda opt: lr_scheduler.SequentialLR(
         opt,
         [lr_scheduler.LinearLR(opt, start_factor=0.1, total_iters=3), lr_scheduler.CosineAnnealingLR(opt, 8)],
@@ -175,3 +177,16 @@ def test_learning_rate_from_a_list_of_copies_is_per_group():
     run(opt, 1)
     for p, twin, rate in zip(params, twins, (0.1, 0.2), strict=True):
         assert_near(p.detach(), twin.detach() - rate * p.grad)
+
+
+def test_betas_that_a_scheduler_drives_out_of_range_are_refused_by_value():
+    """torch goes on with them: at 1 the mean forgets nothing and its correction divides by zero, beyond it diverges."""
+    params = parameters((3,))
+    opt = fallline.AdamW(params)
+    schedule = lr_scheduler.CyclicLR(opt, 0.001, 0.01, step_size_up=2, base_momentum=0.8, max_momentum=1.2)
+    with Unchanged(opt), pytest.raises(ValueError, match=r"betas\[0\] must be in \[0, 1\), got 1\.2"):
+        run(opt, 1)
+    schedule.step()
+    schedule.step()
+    run(opt, 1)
+    assert opt.param_groups[0]["betas"][0] == pytest.approx(0.8)

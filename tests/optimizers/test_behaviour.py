@@ -142,16 +142,38 @@ def test_clipping_leaves_gradients_alone() -> None:
 # ---------------------------------------------------------------- MARS
 
 
-def test_mars_scales_other_tensors_by_the_rate_it_was_made_with() -> None:
-    """A group's own rate and a schedule move both kinds of tensors alike."""
+@pytest.mark.parametrize("rate", [0.05, 30.0])
+def test_mars_moves_other_tensors_at_lr_1d_whatever_the_rate_of_their_group(rate: float) -> None:
+    """Only a schedule, which changes the rate that the group began with, moves both kinds of tensors alike."""
     a, b = one(), one()
-    mars = fallline.MARS([{"params": [a], "lr": 0.05}], lr=0.1, lr_1d=0.02)
-    adamw = fallline.AdamW([b], lr=0.01, betas=(0.9, 0.95), weight_decay=0.1)
-    for factor in (1.0, 0.5):
-        mars.param_groups[0]["lr"], adamw.param_groups[0]["lr"] = 0.05 * factor, 0.01 * factor
+    mars = fallline.MARS([{"params": [a], "lr": rate}], lr=1e-6, lr_1d=0.02)
+    adamw = fallline.AdamW([b], lr=0.02, betas=(0.9, 0.95), weight_decay=0.1)
+    schedules = [torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5) for optimizer in (mars, adamw)]
+    for _ in range(3):
         steps(mars, 3)
         steps(adamw, 3)
+        for schedule in schedules:
+            schedule.step()
     torch.testing.assert_close(a, b)
+
+
+def test_mars_warmed_up_from_nothing_begins_at_the_rate_it_was_made_with() -> None:
+    a, b = one(), one()
+    mars = fallline.MARS([{"params": [a], "lr": 0.5}], lr_1d=0.02)
+    adamw = fallline.AdamW([b], lr=0.02, betas=(0.9, 0.95), weight_decay=0.1)
+    for optimizer in (mars, adamw):
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, step / 3))
+        for _ in range(5):
+            steps(optimizer, 1)
+            schedule.step()
+    torch.testing.assert_close(a, b)
+
+
+def test_mars_in_layers_of_a_model_scales_both_rates() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    mars = fallline.create("mars", model, lr=0.4, lr_1d=0.2, layer_lr_decay=0.5)
+    rates = {n: (g["lr"], g["lr_1d"], g["lr_init"]) for g in mars.param_groups for n in g["param_names"]}
+    assert rates["0.bias"] == (0.2, 0.1, 0.2) and rates["1.bias"] == (0.4, 0.2, 0.4)
 
 
 def test_mars_keeps_the_rate_it_was_made_with_in_checkpoints() -> None:

@@ -10,7 +10,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fallline.memory.live import LiveBytes
+from fallline.optim.group_reader import RULE
 from fallline.optim.optimizer import RuleOptimizer
+from fallline.optim.options import GROUP_OPTIONS
 
 FLAGS: Mapping[str, Mapping[str, bool]] = {
     "eager": {"foreach": False, "fused": False},
@@ -37,7 +39,8 @@ def _twin(optimizer: RuleOptimizer, flags: Mapping[str, bool]) -> RuleOptimizer:
     """The same optimizer over parameters without memory, which all have a gradient."""
     groups = []
     for group in optimizer.param_groups:
-        options = {name: value for name, value in group.items() if name in optimizer.defaults}
+        known = {RULE, *GROUP_OPTIONS, *optimizer._readers.of(group).description.defaults}
+        options = {name: value for name, value in group.items() if name in known}
         params = [on_meta(param) for param in group["params"] if param.requires_grad or param.grad is not None]
         groups.append({**options, **flags, "compiled": False, "params": params})
     settings = {name: value for name, value in optimizer.defaults.items() if name in optimizer.description.defaults}

@@ -22,6 +22,7 @@ from fallline.optim.group_reader import MODE, RULE, GroupReader
 from fallline.optim.hyperparameters import STEP
 from fallline.optim.options import GROUP_OPTIONS, IMPLEMENTATION, REFUSED
 from fallline.optim.plan import all_params
+from fallline.optim.scalars import counter_dtype
 from fallline.optim.states import MASTER, Piece, fitted, fitted_master, keys_of
 from fallline.optim.watched import WatchedStates
 from fallline.optimizers import descriptions
@@ -356,7 +357,7 @@ def _loaded_entry(
         result[MASTER] = _own(fitted_master(entry, param, where), param)
     if result or STEP in entry:
         # torch's SGD keeps no counter; a buffer means that there was a first step.
-        result[STEP] = torch.tensor(_count(entry.get(STEP, 1.0), where), dtype=torch.float32, device="cpu")
+        result[STEP] = torch.tensor(_count(entry.get(STEP, 1.0), where), dtype=counter_dtype(), device="cpu")
         _refuse_incomplete(reader, result, where)
     result.update((key, _copied(entry[key], param)) for key in entry if key not in known)
     return result

@@ -36,7 +36,11 @@ def choose_lowering(program: Program, item: Item, group: Mapping[str, Any]) -> C
         return _fastest(program, item, [lowering for lowering in lowerings() if lowering.automatic])
     lowering = find_lowering(wanted.name)
     if (obstacle := lowering.obstacle(item)) is not None:
-        raise ValueError(f"{wanted.asked} is not possible: {obstacle}; {wanted.remedy}")
+        if wanted.strict:
+            raise ValueError(f"{wanted.asked} is not possible: {obstacle}; {wanted.remedy}")
+        instead = _fastest(program, item, [other for other in lowerings() if other.automatic]).lowering
+        _warn_once(lowering, f"{wanted.asked}: {obstacle}, so that {instead.name} runs instead; {wanted.remedy}")
+        return Choice(instead, obstacle)
     if (missing := lowering.missing(program)) is None:
         return Choice(lowering, "asked for")
     return Choice(_next_best(program, item, lowering, missing).lowering, _without(lowering, missing))
@@ -70,27 +74,30 @@ def check_possible(param: Tensor, group: Mapping[str, Any], name: str) -> None:
     """Raises if the group asks for a lowering that cannot step this parameter.  A parameter on the meta device has no
     memory yet: it is looked at again when it is stepped."""
     wanted = wanted_lowering(group)
-    if wanted is None or param.device.type == "meta":
+    if wanted is None or not wanted.strict or param.device.type == "meta":
         return
     if (obstacle := find_lowering(wanted.name).obstacle(bare_item(Piece(param)))) is not None:
         raise ValueError(f"{wanted.asked} is not possible for {name}: {obstacle}; {wanted.remedy}")
 
 
 def _notice(lowering: Lowering, missing: str) -> None:
-    """Once per reason and process: everything still works, only slower."""
-    if not lowering.was_told(missing):
-        warnings.warn(
-            f"fallline runs without its {lowering.kernels} kernels, through foreach: {missing} "
-            "(`fallline doctor` says more)",
-            RuntimeWarning,
-            stacklevel=_users_level(),
-        )
+    _warn_once(
+        lowering,
+        f"fallline runs without its {lowering.kernels} kernels, through foreach: {missing} "
+        "(`fallline doctor` says more)",
+    )
+
+
+def _warn_once(lowering: Lowering, message: str) -> None:
+    """Once per message and process: everything still works, only slower."""
+    if not lowering.was_told(message):
+        warnings.warn(message, RuntimeWarning, stacklevel=users_level())
 
 
 _NOT_THE_USERS = tuple(str(Path(folder)) + os.sep for folder in (*fallline.__path__, *torch.__path__))
 
 
-def _users_level() -> int:
+def users_level() -> int:
     """How many frames above the caller the user's line is, for a warning that points to it."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):

@@ -33,6 +33,7 @@ def gradient_factor(optimizer: RuleOptimizer, buckets: Sequence[Bucket], sparse:
     norm = _norm(buckets, sparse, optimizer.joiner) * unscale
     optimizer.grad_norm = torch.tensor(norm, dtype=torch.float32, device="cpu")
     if optimizer.skip_nonfinite and not math.isfinite(norm):
+        unscale_gradients(optimizer)
         return None
     if optimizer.clip_norm is None:
         return unscale
@@ -42,8 +43,22 @@ def gradient_factor(optimizer: RuleOptimizer, buckets: Sequence[Bucket], sparse:
 
 def note_overflow(optimizer: RuleOptimizer) -> None:
     """Sets the norm of a step that a GradScaler skips; the last step's would look like one of this."""
+    unscale_gradients(optimizer)
     if optimizer.clip_norm is not None or optimizer.skip_nonfinite:
         optimizer.grad_norm = torch.tensor(math.inf, dtype=torch.float32, device="cpu")
+
+
+@torch.no_grad()
+def unscale_gradients(optimizer: RuleOptimizer) -> None:
+    """Leaves the gradients as a GradScaler does, so that norms which are logged are those of the step.
+
+    A pass of its own, which reads and writes every gradient, but only after a step that unscaled by itself.
+    """
+    scale = getattr(optimizer, "grad_scale", None)
+    if scale is None:
+        return
+    grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+    torch._foreach_mul_([grad._values() if grad.is_sparse else grad for grad in grads], 1.0 / float(scale))
 
 
 def _norm(buckets: Sequence[Bucket], sparse: Sequence[Tensor], joiner: Joiner | None) -> float:

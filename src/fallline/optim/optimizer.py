@@ -18,11 +18,12 @@ from fallline.lower.executor import Deferred, Executor, StepScalars
 from fallline.lower.item import Place
 from fallline.optim import checkpoint, modes
 from fallline.optim.binding import Outdated, bind
-from fallline.optim.clipping import gradient_factor, note_overflow
+from fallline.optim.clipping import gradient_factor, note_overflow, unscale_gradients
 from fallline.optim.explain import Explanation, explain
 from fallline.optim.group_reader import MODE, RULE, GroupReader, Readers, check_must_match
 from fallline.optim.hyperparameters import STEP
 from fallline.optim.layout import refuse_repeated
+from fallline.optim.lost_updates import warn_of_lost_updates
 from fallline.optim.options import (
     GROUP_OPTIONS,
     OPTIMIZER_OPTIONS,
@@ -30,6 +31,7 @@ from fallline.optim.options import (
     check_optimizer_options,
     state_dtype_name,
 )
+from fallline.optim.overview import Overview, overview
 from fallline.optim.plan import Bucket, Plan
 from fallline.optim.planning import make_plan
 from fallline.optim.scalars import shared_lrs
@@ -50,8 +52,6 @@ class RuleOptimizer(torch.optim.Optimizer):
     """
 
     description: ClassVar[Description]
-    # GradScaler then hands over grad_scale and found_inf instead of unscaling in a pass of its own.
-    _step_supports_amp_scaling = True
 
     def __init__(self, params: Iterable[Any], *args: Any, **kwargs: Any):
         names = [*self.description.defaults]
@@ -90,9 +90,18 @@ class RuleOptimizer(torch.optim.Optimizer):
         self._readers = Readers(self.description, type(self).__name__)
         reminder = self.description.reminder
         self._until_reminded = reminder.steps if reminder else 0
+        self._warned_of_lost_updates = False
         self._places: dict[Tensor, Place] = {}
         self.joiner: Joiner | None = None
         """Joins reductions with other processes, if parameters are pieces."""
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """Whether a GradScaler leaves unscaling to the step: with ``fused=True``, as in torch, and where the step has a
+        norm to tell, also of a step that is skipped.  Otherwise it unscales by itself, which takes no longer, since it
+        looks at every gradient anyway; and trainers may clip in between, which they refuse where this is True."""
+        own_norm = self.clip_norm is not None or self.skip_nonfinite
+        return own_norm or any(group["fused"] for group in self.param_groups)
 
     def shard(self, places: Mapping[Tensor, Place], joiner: Joiner | None) -> None:
         """Tells the optimizer that its parameters are pieces: where each lies in the whole, and who joins reductions
@@ -184,6 +193,9 @@ class RuleOptimizer(torch.optim.Optimizer):
         plan = make_plan(self._readers, self.param_groups, self.state, self._places, self._invalidation())
         for rule in {bucket.rule for bucket in plan.buckets}:
             check_coupled(bucket.program for bucket in plan.buckets if bucket.rule is rule)
+        if not self._warned_of_lost_updates:
+            items = (item for bucket in plan.buckets for item in bucket.items)
+            self._warned_of_lost_updates = warn_of_lost_updates(type(self).__name__, items)
         return plan
 
     def _keep(self, plan: Plan) -> None:
@@ -234,6 +246,8 @@ class RuleOptimizer(torch.optim.Optimizer):
             if factor is not None:
                 self._run(plan, stepped, numbers, factor, sparse)
                 self._commit(plan, stepped)
+                if factor != 1.0:
+                    unscale_gradients(self)
         finally:
             plan.release()
         return loss
@@ -381,6 +395,10 @@ class RuleOptimizer(torch.optim.Optimizer):
     def explain(self) -> Explanation:
         """Which lowering steps which parameters, and why not a faster one: data that also prints."""
         return explain(self._readers, self.param_groups, self.state, self._places)
+
+    def describe(self) -> Overview:
+        """Which rule steps which parameters, with which settings: data that also prints."""
+        return overview(self._readers, self.param_groups)
 
 
 def _profiled_run(executor: Executor, scalars: StepScalars) -> Deferred:

@@ -131,6 +131,8 @@ class Wanted:
     name: str
     asked: str
     remedy: str
+    strict: bool = True
+    """Whether a parameter that it cannot step is refused, and not stepped by the fastest that can."""
 
 
 def wanted_lowering(group: Mapping[str, Any]) -> Wanted | None:
@@ -143,7 +145,8 @@ def wanted_lowering(group: Mapping[str, Any]) -> Wanted | None:
         return Wanted("compiled", "compiled=True", "use compiled=False")
     if fused:
         name = "native each" if foreach is False else "native"
-        return Wanted(name, "fused=True", "use fused=None for the fastest that is")
+        # torch's flag, and torch's kernels take what ours do not: float64, other devices.
+        return Wanted(name, "fused=True", f"use lowering={name!r} to refuse it", strict=False)
     if foreach is None and fused is None:
         return None
     return Wanted("eager" if foreach is False else "foreach", "foreach", "use foreach=None")

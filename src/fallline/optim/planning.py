@@ -15,7 +15,7 @@ from fallline.optim.group_reader import GroupReader, Readers, check_must_match
 from fallline.optim.hyperparameters import STEP
 from fallline.optim.layout import refuse_shared
 from fallline.optim.plan import Bucket, Member, Plan, all_params, settings_of
-from fallline.optim.scalars import HostScalars
+from fallline.optim.scalars import HostScalars, counter_dtype
 from fallline.optim.states import (
     MASTER,
     Piece,
@@ -133,7 +133,7 @@ def _completed(candidate: Candidate, group: Mapping[str, Any], old: Mapping[str,
 
 
 def _count_of_none() -> Tensor:
-    return torch.zeros((), dtype=torch.float32, device="cpu")
+    return torch.zeros((), dtype=counter_dtype(), device="cpu")
 
 
 def _shared_scalars(
@@ -147,7 +147,7 @@ def _shared_scalars(
     states = [name for reader in readers for name, state in reader.rule.states.items() if state.shape == "scalar"]
     flat: dict[str, Tensor] = {}
     for name in dict.fromkeys((STEP, *states)):
-        dtype = torch.float32 if name == STEP else torch.float64
+        dtype = counter_dtype() if name == STEP else torch.float64
         flat[name] = torch.zeros(count, dtype=dtype, device="cpu")
         for candidate in candidates:
             entry = entries[candidate.param]

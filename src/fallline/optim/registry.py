@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
+from fallline.optim.assignment import Assignment, assigned_groups
 from fallline.optim.classes import builtin_class
-from fallline.optim.grouping import parameter_groups
+from fallline.optim.grouping import model_groups
 from fallline.optim.optimizer import RuleOptimizer
 from fallline.optimizers import description_named, descriptions
 from fallline.optimizers.describe import Description
@@ -39,7 +40,7 @@ def average_named(name: str) -> str | None:
     return next((c for kind, c in kinds.items() if name.lower() in (kind, c.lower())), None)
 
 
-def create(name: str, model_or_params: Any, **options: Any) -> RuleOptimizer:
+def create(name: str, model_or_params: Any, *, assign: Assignment | None = None, **options: Any) -> RuleOptimizer:
     """An optimizer by name.
 
     Given a model, it makes groups: no weight decay on biases, norms and other tensors of fewer than two
@@ -50,21 +51,38 @@ def create(name: str, model_or_params: Any, **options: Any) -> RuleOptimizer:
     >>> opt = fallline.create("lion", torch.nn.Linear(3, 2), lr=1e-4, weight_decay=0.1)
     >>> [group["weight_decay"] for group in opt.param_groups]
     [0.1, 0.0]
+
+    ``assign`` gives parameters another rule, or other settings: a dict, or pairs, from selectors to the name of a
+    rule or to a dict of settings among which ``"rule"`` may be one.  A selector is a pattern of names (``"embed*"``),
+    a class of modules (``nn.Embedding``), a shape (``fallline.select.vectors``), or a function of name and parameter.
+    The first that matches takes a parameter; the rest is stepped by the optimizer's own rule.  Another rule begins
+    with its own defaults, not with the settings of this one: rates of two rules are not comparable.  Biases and norms
+    of a model do not decay under any rule, and ``layer_lr_decay`` scales the rates of all.
+
+    >>> model = torch.nn.Sequential(torch.nn.Embedding(9, 4), torch.nn.Linear(4, 3))
+    >>> opt = fallline.create("lion", model, assign={torch.nn.Embedding: {"rule": "adamw", "lr": 3e-4}})
+    >>> opt.describe()
+    lion: lr=0.0001: 2 tensors, 15 elements: 1.weight, 1.bias
+    adamw: lr=0.0003: 1 tensor, 36 elements: 0.weight
     """
     made = builtin_class(find(name).class_name)
     if isinstance(model_or_params, torch.nn.Module):
-        return for_model(made, model_or_params, **options)
+        return for_model(made, model_or_params, assign=assign, **options)
     if "layer_lr_decay" in options:
         raise ValueError("layer_lr_decay needs a model: parameters alone do not say which layer they are of")
+    if assign is not None:
+        model_or_params = assigned_groups(made.description, model_or_params, assign)
     return made(model_or_params, **options)
 
 
 def for_model(
-    made: type[RuleOptimizer], model: torch.nn.Module, *, layer_lr_decay: float | None = None, **options: Any
+    made: type[RuleOptimizer],
+    model: torch.nn.Module,
+    *,
+    layer_lr_decay: float | None = None,
+    assign: Assignment | None = None,
+    **options: Any,
 ) -> RuleOptimizer:
     """An optimizer of this class with the groups of a model that :func:`create` describes."""
-    settings = made.description.settings(options)
-    # MARS has a second one, for all that is not a matrix.
-    decays = [n for n in made.description.rule.hypers if n.startswith("weight_decay") and settings.get(n)]
-    groups = parameter_groups(model, decays=decays, lr=settings.get("lr"), layer_lr_decay=layer_lr_decay)
+    groups = model_groups(made.description, model, options, layer_lr_decay=layer_lr_decay, assign=assign or ())
     return made(groups, **options)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from fallline.formats import rounding_key
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 Groups = Sequence[dict[str, Any]]
 ScalarWrite = tuple[Any, str, float]
 """(parameter number, several of them, or a group; name, value): written when every bucket has read the old values."""
+
+
+def counter_dtype() -> torch.dtype:
+    """As torch counts: in float64 where that is the default dtype, otherwise in float32, exact to 16 million steps."""
+    return torch.float64 if torch.get_default_dtype() == torch.float64 else torch.float32
 
 
 class Counters:

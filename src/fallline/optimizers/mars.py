@@ -22,7 +22,7 @@ Arguments:
     gamma: γ, the strength of the correction.
     mars_type: "mars-adamw" or "mars-lion".
     optimize_1d: treat every tensor as a matrix.
-    lr_1d: learning rate of the other tensors; it follows a schedule in proportion to lr.
+    lr_1d: learning rate of the other tensors; it follows a schedule of its group in proportion to lr.
     betas_1d: decay rates for the other tensors.
     weight_decay_1d: weight decay of the other tensors, decoupled.
 
@@ -44,11 +44,11 @@ References:
 from fallline.optimizers.describe import describe
 from fallline.rules import (
     direction,
+    group,
     maximum,
     nonneg,
     nonnegative,
     norm,
-    optimizer,
     rule,
     sign,
     signed,
@@ -77,7 +77,7 @@ def is_adaptive(ndim, optimize_1d, mars_type):
 )
 def mars(
     p, g, exp_avg, exp_avg_sq: nonneg(when="adaptive"), max_exp_avg_sq: nonneg(when="bounded"),
-    last_grad: signed(when="corrected"), lr_init: optimizer(init="lr"), *,
+    last_grad: signed(when="corrected"), lr_init: group(init="lr"), *,
     lr, beta1, beta2, eps, weight_decay, amsgrad: static, gamma,
     mars_type: static("mars-adamw", "mars-lion"), optimize_1d: static,
     lr_1d: nonnegative, beta1_1d, beta2_1d, weight_decay_1d: nonnegative,
@@ -123,6 +123,8 @@ MARS = describe(
         "mars-shampoo is not here: it multiplies matrices, which a rule cannot",
         "the last gradient is copied; the source keeps a reference, which is wrong after zero_grad(set_to_none=False)",
         "states that a tensor does not need are not allocated",
+        "lr_1d is the rate that a group begins with, whatever its lr; in the source it is multiplied by the group's lr "
+        "over the optimizer's",
     ),
     elsewhere=(
         "timm's Mars: betas (0.9, 0.99), no correction in the first step (nor clipping, before 1.0.31), every tensor "

@@ -137,7 +137,9 @@ class Range:
         except (TypeError, ValueError, RuntimeError):
             wanted = f"a number {self.says}" if self.says.startswith((">", "in")) else self.says
             given = textwrap.shorten(repr(value), 80, placeholder=" …")  # one line, even of a large tensor
-            raise TypeError(f"{name} must be {wanted}, got {given}") from None
+            # As in torch, a tensor is the right kind of thing, but not of several numbers.
+            kind = ValueError if math.prod(getattr(value, "shape", ())) != 1 else TypeError
+            raise kind(f"{name} must be {wanted}, got {given}") from None
         if self.finite and not math.isfinite(number):
             raise ValueError(f"{name} must be finite and {self.says}, got {number:g}")
         if not self.holds(number):

@@ -7,6 +7,7 @@ The loss is ½ (θ − x)ᵀ H (θ − x), averaged over a batch of points x.  H
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy
 import torch
@@ -19,7 +20,7 @@ BATCHES = POINTS // BATCH
 
 # Ten seeds (42 … 51): registry name, settings, mean and standard deviation of the final test loss.  Schneider,
 # Balles & Hennig 2019, DeepOBS (MIT), its tuned baselines.
-PUBLISHED = {
+PUBLISHED: dict[str, tuple[str, dict[str, Any], float, float]] = {
     "sgd": ("sgd", {"lr": 0.01584893192461114}, 87.398, 0.169),
     "momentum": ("sgd", {"lr": 0.002511886431509582, "momentum": 0.99}, 87.045, 0.025),
     "adam": ("adam", {"lr": 0.039810717055349734}, 87.112, 0.024),
