@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fallline.averaging.contents import exchange, local
+from fallline.averaging.swap import exchange, local
 from fallline.averaging.wrapper import Averaging
 
 

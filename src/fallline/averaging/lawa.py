@@ -57,8 +57,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from fallline.averaging.contents import write_mean
 from fallline.averaging.ema import ExponentialAverage
+from fallline.averaging.swap import write_mean
 from fallline.averaging.wrapper import Averaging, count, positive_count
 from fallline.rules.annotations import fraction
 

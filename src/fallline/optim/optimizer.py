@@ -36,7 +36,7 @@ from fallline.optim.sparse import Sparse, run_sparse
 from fallline.optim.states import follow
 from fallline.optim.torch_hooks import frame_callback, has_hooks, profiler_enabled, with_hooks
 from fallline.optim.watched import Watched, WatchedStates
-from fallline.optimizers.describe import Description
+from fallline.optimizers.description import Description
 from fallline.rules.program import Program
 
 Work = tuple[Bucket, Sequence[int], StepScalars]

@@ -11,7 +11,7 @@ from fallline.optim.classes import builtin_class
 from fallline.optim.grouping import parameter_groups
 from fallline.optim.optimizer import RuleOptimizer
 from fallline.optimizers import description_named, descriptions
-from fallline.optimizers.describe import Description
+from fallline.optimizers.description import Description
 
 
 def list_optimizers(pattern: str = "*") -> list[str]:

@@ -9,7 +9,7 @@ import importlib
 import math
 from collections.abc import Iterator, Sequence
 
-from fallline.optimizers.describe import Description
+from fallline.optimizers.description import Description
 from fallline.rules.gradients import gradient_norm
 from fallline.rules.program import Program
 from fallline.rules.rule import Trace
@@ -57,15 +57,15 @@ FILES = {
 
 
 @functools.cache
-def description(class_name: str) -> Description:
-    """The description behind a class name, ``description("AdamW")``."""
+def description_of(class_name: str) -> Description:
+    """The description behind a class name, ``description_of("AdamW")``."""
     module = importlib.import_module(f"fallline.optimizers.{FILES[class_name]}")
     return next(d for d in vars(module).values() if isinstance(d, Description) and d.class_name == class_name)
 
 
 def descriptions() -> list[Description]:
     """All of them, by registry name."""
-    return sorted((description(name) for name in FILES), key=lambda d: d.name)
+    return sorted((description_of(name) for name in FILES), key=lambda d: d.name)
 
 
 def description_named(name: str) -> Description:

@@ -46,7 +46,7 @@ References:
 # mypy: disable-error-code=no-untyped-def
 import math
 
-from fallline.optimizers.describe import Requirement, describe
+from fallline.optimizers.description import Requirement, describe
 from fallline.rules import (
     axis,
     choice,
@@ -80,19 +80,19 @@ not_positive = Range("<= 0", lambda x: x <= 0, finite=True)  # means that forget
 
 @rule(
     eps=("eps1", "eps2"),
-    derive={"factored": lambda ndim: ndim > 1, "heavy": lambda beta1: beta1 is not None},
+    derive={"factored": lambda ndim: ndim > 1, "has_momentum": lambda beta1: beta1 is not None},
 )
 def adafactor(
     p, g,
     row_var: nonneg(shape=axis(-1), when="factored"),
     col_var: nonneg(shape=axis(-2), when="factored"),
     variance: nonneg(when="not factored"),
-    exp_avg: signed(when="heavy"),
+    exp_avg: signed(when="has_momentum"),
     *,
     lr: optional(nonnegative, means=0.0), beta2_decay: not_positive, eps1: optional(nonnegative, means=-1.0),
     eps2: nonnegative, d: positive, weight_decay, variant: choice("torch", "hf"), beta1: optional(fraction),
     scale_parameter: static, relative_step: switch, warmup_init: switch,
-    step, dtype_eps, factored: static, heavy: static,
+    step, dtype_eps, factored: static, has_momentum: static,
 ):  # fmt: skip
     hf = variant == HF
     eps1 = where(eps1 < 0, dtype_eps, eps1)
@@ -113,7 +113,7 @@ def adafactor(
     if scale_parameter:
         rate = rate * maximum(eps2, rms(p))
     move = u * (rate / maximum(1, rms(u) / d))
-    if heavy:
+    if has_momentum:
         move = exp_avg = beta1 * exp_avg + (1 - beta1) * move
     return p * (1 - where(hf, rate, lr) * weight_decay) - direction(move), row_var, col_var, variance, exp_avg
 

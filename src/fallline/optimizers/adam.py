@@ -43,7 +43,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import Requirement, describe, preset
+from fallline.optimizers.description import Requirement, describe, preset
 from fallline.rules import choice, direction, maximum, nonneg, rule, sqrt, static, where
 
 TORCH, OPTAX, PAPER = 0, 1, 2

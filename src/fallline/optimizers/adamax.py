@@ -28,7 +28,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import abs, direction, maximum, nonneg, rule
 
 

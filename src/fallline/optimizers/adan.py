@@ -39,7 +39,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import direction, minimum, nonneg, nonnegative, norm, rule, sqrt, static, where
 
 

@@ -42,7 +42,7 @@ References:
 # mypy: disable-error-code=no-untyped-def
 import math
 
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import direction, log, nonneg, optional, positive, rule, signed, sqrt, static, where
 
 
@@ -50,18 +50,18 @@ def half_life(beta):
     return math.log(0.5) / log(beta + 1e-8) - 1
 
 
-@rule(betas=("beta1", "beta2", "beta3"), derive={"heavy": lambda beta1: beta1 != 0})
+@rule(betas=("beta1", "beta2", "beta3"), derive={"has_momentum": lambda beta1: beta1 != 0})
 def ademamix(
-    p, g, exp_avg_fast: signed(when="heavy"), exp_avg_slow: signed(wide=True), exp_avg_sq: nonneg, *,
+    p, g, exp_avg_fast: signed(when="has_momentum"), exp_avg_slow: signed(wide=True), exp_avg_sq: nonneg, *,
     lr, beta1, beta2, beta3, alpha, beta3_warmup: optional(positive, means=0),
-    alpha_warmup: optional(positive, means=0), eps, weight_decay, heavy: static, step,
+    alpha_warmup: optional(positive, means=0), eps, weight_decay, has_momentum: static, step,
 ):  # fmt: skip
     alpha = alpha * where(step < alpha_warmup, step / alpha_warmup, 1.0)
     done = step / beta3_warmup
     half = (1 - done) * half_life(beta1) + done * half_life(beta3)
     beta3 = where(step < beta3_warmup, 0.5 ** (1 / (half + 1)), beta3)
     fast = g
-    if heavy:
+    if has_momentum:
         exp_avg_fast = beta1 * exp_avg_fast + (1 - beta1) * g
         fast = exp_avg_fast / (1 - beta1**step)
     exp_avg_slow = beta3 * exp_avg_slow + (1 - beta3) * g

@@ -37,7 +37,7 @@ References:
 import math
 
 from fallline.optimizers.amos import clipped
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import (
     direction,
     maximum,

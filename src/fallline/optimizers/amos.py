@@ -42,7 +42,7 @@ References:
 # mypy: disable-error-code=no-untyped-def
 import math
 
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import (
     axis,
     direction,
@@ -77,7 +77,7 @@ def default_eta(ndim, row_length):
 
 @rule(
     derive={
-        "heavy": lambda momentum: bool(momentum),
+        "has_momentum": lambda momentum: bool(momentum),
         "by_tensor": lambda reduce, ndim: reduce == "tensor" or (reduce == "rows" and ndim < 2),
         "by_row": lambda reduce, ndim: reduce == "rows" and ndim > 1,
         "by_element": lambda reduce: reduce == "none",
@@ -88,12 +88,12 @@ def amos(
     v: scalar(when="by_tensor"), b: scalar(when="by_tensor"),
     v_rows: nonneg(shape=axis(-1), when="by_row"), b_rows: nonneg(shape=axis(-1), when="by_row"),
     v_full: nonneg(when="by_element"), b_full: nonneg(when="by_element"),
-    ema: signed(when="heavy"),
+    ema: signed(when="has_momentum"),
     *,
     lr, eta: optional(positive, means=0.0), beta: fraction, momentum: optional(fraction),
     clip_value: optional(positive, means=math.inf), extra_l2: nonnegative, c_coef: nonnegative,
     d_coef: nonnegative, epsilon: positive, reduce: REDUCE,
-    by_tensor: static, by_row: static, by_element: static, heavy: static, step, ndim, row_length,
+    by_tensor: static, by_row: static, by_element: static, has_momentum: static, step, ndim, row_length,
 ):  # fmt: skip
     eta = where(eta > 0, eta, default_eta(ndim, row_length))
     g = clipped(g, clip_value)
@@ -105,7 +105,7 @@ def amos(
     new_b = old_b + gamma * (1 + old_b)
     damped = 1 / (1 + d_coef * sqrt(lr * eta) * old_b)
     decay, move = (0.5 * gamma + extra_l2) * damped * p, lr * eta * sqrt(r) * damped * g
-    if heavy:
+    if has_momentum:
         ema = momentum * ema - (1 - momentum) * (decay + move)
         u = direction(-ema)
     else:

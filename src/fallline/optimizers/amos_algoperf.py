@@ -51,7 +51,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fallline.optimizers.amos import clipped, default_eta
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import (
     axis,
     direction,

@@ -32,7 +32,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import direction, dot, maximum, optional, positive, rule, scalar, sqrt, static, where
 
 

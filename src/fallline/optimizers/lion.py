@@ -27,7 +27,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe, preset
+from fallline.optimizers.description import describe, preset
 from fallline.rules import direction, rule, sign
 
 

@@ -47,7 +47,7 @@ References:
 # mypy: disable-error-code=no-untyped-def
 import math
 
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import (
     abs,
     direction,
@@ -73,13 +73,13 @@ from fallline.rules.annotations import Range
 growth = Range("> 0", lambda x: x > 0)  # infinity, the default, does not hold d back
 
 
-@rule(betas=("beta1", "beta2"), derive={"heavy": lambda beta1: beta1 > 0})
+@rule(betas=("beta1", "beta2"), derive={"has_momentum": lambda beta1: beta1 > 0})
 def prodigy(
-    p, g, exp_avg: signed(when="heavy"), exp_avg_sq: nonneg, s, p0: weights,
+    p, g, exp_avg: signed(when="has_momentum"), exp_avg_sq: nonneg, s, p0: weights,
     d: optimizer(init="d0"), d_max: optimizer(init="d0"), d_numerator: optimizer, k: optimizer, *,
     lr: nonnegative, beta1, beta2, beta3: optional(fraction, means=-1.0), eps, weight_decay, decouple: switch,
     use_bias_correction: switch, safeguard_warmup: switch, d0: positive, d_coef: positive,
-    growth_rate: growth, heavy: static, shared_lr,
+    growth_rate: growth, has_momentum: static, shared_lr,
 ):  # fmt: skip
     beta3 = where(beta3 < 0, sqrt(beta2), beta3)
     correction = sqrt(1 - beta2 ** (k + 1)) / (1 - beta1 ** (k + 1))
@@ -95,7 +95,7 @@ def prodigy(
     s = averaged(s, beta3, d / d0 * where(safeguard_warmup != 0, d, dlr), g)
     numerator = beta3 * d_numerator + d / d0 * dlr * sum(part * g * (p0 - p), "all")
     denominator = sum(part * abs(s), "all")
-    if heavy:
+    if has_momentum:
         exp_avg = averaged(exp_avg, beta1, d * (1 - beta1), g)
     exp_avg_sq = averaged(exp_avg_sq, beta2, d * d * (1 - beta2), g * g)
 
@@ -103,7 +103,7 @@ def prodigy(
     d_max_new = maximum(d_max, d_hat)
     d_new = minimum(d_max_new, where(d == d0, maximum(d, d_hat), d) * growth_rate)
     still = denominator == 0
-    u = (exp_avg if heavy else d_new * g) / (sqrt(exp_avg_sq) + d_new * eps)
+    u = (exp_avg if has_momentum else d_new * g) / (sqrt(exp_avg_sq) + d_new * eps)
     p_new = p * kept - part * dlr * direction(u)
     return (
         where(still, p, p_new), exp_avg, exp_avg_sq, s, p0,

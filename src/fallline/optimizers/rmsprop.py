@@ -35,15 +35,15 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import direction, fraction, nonneg, rule, signed, sqrt, static
 
 
-@rule(derive={"heavy": lambda momentum: momentum != 0})
+@rule(derive={"has_momentum": lambda momentum: momentum != 0})
 def rmsprop(
     p, g, square_avg: nonneg(wide="centered"), grad_avg: signed(when="centered", wide=True),
-    momentum_buffer: signed(when="heavy"), *,
-    lr, alpha: fraction, eps, weight_decay, momentum, centered: static, eps_inside: static, heavy: static,
+    momentum_buffer: signed(when="has_momentum"), *,
+    lr, alpha: fraction, eps, weight_decay, momentum, centered: static, eps_inside: static, has_momentum: static,
 ):  # fmt: skip
     g = g + weight_decay * p
     square_avg = alpha * square_avg + (1 - alpha) * g * g
@@ -52,7 +52,7 @@ def rmsprop(
         grad_avg = alpha * grad_avg + (1 - alpha) * g
         v = square_avg - grad_avg * grad_avg
     d = g / (sqrt(v + eps) if eps_inside else sqrt(v) + eps)
-    if heavy:
+    if has_momentum:
         d = momentum_buffer = momentum * momentum_buffer + d
     return p - lr * direction(d), square_avg, grad_avg, momentum_buffer
 

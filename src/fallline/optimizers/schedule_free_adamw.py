@@ -48,7 +48,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import (
     choice,
     fraction,
@@ -69,11 +69,11 @@ from fallline.rules import (
 SCHEDULEFREE, ALGOPERF = 0, 1
 
 
-@rule(betas=("beta1", "beta2"), counts="group", derive={"heavy": lambda inner_momentum: inner_momentum > 0})
+@rule(betas=("beta1", "beta2"), counts="group", derive={"has_momentum": lambda inner_momentum: inner_momentum > 0})
 def schedule_free_adamw(
-    p, g, z: weights, exp_avg_sq: nonneg, exp_avg: signed(when="heavy"), lr_max: group, weight_sum: group, *,
+    p, g, z: weights, exp_avg_sq: nonneg, exp_avg: signed(when="has_momentum"), lr_max: group, weight_sum: group, *,
     lr, beta1: open_fraction, beta2, eps, weight_decay, warmup_steps: nonnegative, r, weight_lr_power,
-    inner_momentum: fraction, variant: choice("schedulefree", "algoperf"), heavy: static, step,
+    inner_momentum: fraction, variant: choice("schedulefree", "algoperf"), has_momentum: static, step,
 ):  # fmt: skip
     algoperf = variant == ALGOPERF
     root = sqrt(1 - beta2**step)
@@ -87,7 +87,7 @@ def schedule_free_adamw(
     c = where(weight_sum > 0, weight / weight_sum, 0.0)
 
     exp_avg_sq = beta2 * exp_avg_sq + (1 - beta2) * g * g
-    if heavy:
+    if has_momentum:
         exp_avg = inner_momentum * exp_avg + (1 - inner_momentum) * g
         g = exp_avg / (1 - inner_momentum**step)
     u = g / (sqrt(exp_avg_sq) / root + eps) + weight_decay * (p + towards_x * (z - p))

@@ -40,7 +40,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import group, maximum, minimum, nonnegative, open_fraction, rule, weights, where
 
 

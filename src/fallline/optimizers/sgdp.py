@@ -39,7 +39,7 @@ References:
 
 # mypy: disable-error-code=no-untyped-def
 from fallline.optimizers.adamp import radial
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import direction, finite, fraction, nonnegative, rule, static, where
 
 

@@ -49,7 +49,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import Reminder, describe
+from fallline.optimizers.description import Reminder, describe
 from fallline.rules import abs, direction, minimum, nonneg, positive, rule, sign
 
 

@@ -399,7 +399,7 @@ def rule(
     ...     return p - lr * sign(m), m
 
     ``aliases``: what users pass → what the equations use, ``@rule(betas=("beta1", "beta2"))``.
-    ``derive``: static arguments computed from hyperparameters, ``{"heavy": lambda momentum: momentum != 0}``, or
+    ``derive``: static arguments computed from hyperparameters, ``{"has_momentum": lambda momentum: momentum != 0}``, or
     from the number of axes and other static arguments, ``{"factored": lambda ndim: ndim > 1}``.
     ``counts``: ``"parameter"`` (a parameter without gradient does not advance) or ``"group"``.
     """
