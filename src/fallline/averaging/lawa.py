@@ -1,16 +1,16 @@
-"""LAWA, latest weight averaging: evaluate with the mean of a few recent snapshots of the weights.
+r"""LAWA, latest weight averaging: evaluate with the mean of a few recent snapshots of the weights.
 
 Use it with a schedule that keeps the rate high: the average then does what a decay to zero does at the end,
 and gives good weights at any time.  ``LawaQueue`` keeps the last k snapshots and takes their plain mean;
 ``LawaEma`` keeps one exponential average of snapshots, a tenth of the queue's memory.
 
 .. math::
-    \\text{after update } s = 0, 1, …: \\quad & \\text{if } s \\ge \\text{start and }
-        (s - \\text{start}) \\bmod \\text{interval} = 0: \\\\
-    \\text{queue:} \\quad & \\text{append } \\theta, \\text{ keep the last } k; \\qquad
-        a = \\tfrac{1}{k} \\textstyle\\sum_i \\theta_i \\;\\text{once there are } k \\\\
-    \\text{EMA:} \\quad & a \\leftarrow \\theta \\;\\text{(first snapshot)}, \\quad
-        a \\leftarrow \\beta a + (1-\\beta)\\,\\theta
+    \text{after update } s = 0, 1, …: \quad & \text{if } s \ge \text{start and }
+        (s - \text{start}) \bmod \text{interval} = 0: \\
+    \text{queue:} \quad & \text{append } \theta, \text{ keep the last } k; \qquad
+        a = \tfrac{1}{k} \textstyle\sum_i \theta_i \;\text{once there are } k \\
+    \text{EMA:} \quad & a \leftarrow \theta \;\text{(first snapshot)}, \quad
+        a \leftarrow \beta a + (1-\beta)\,\theta
 
 Arguments:
     optimizer: any optimizer of torch or fallline; ``avg.step()`` steps it.

@@ -14,7 +14,7 @@ from fallline.rules.gradients import gradient_norm
 from fallline.rules.program import Program
 from fallline.rules.rule import Trace
 
-# Class name → file.  A table, so that asking for one optimizer imports one file; a test keeps it true.
+# Class name → file.  With a table, asking for one optimizer imports one file; a test keeps the table true.
 FILES = {
     "SGD": "sgd",
     "Adam": "adam",
@@ -64,12 +64,12 @@ def description_of(class_name: str) -> Description:
 
 
 def descriptions() -> list[Description]:
-    """All of them, by registry name."""
+    """All descriptions, in the order of their registry names."""
     return sorted((description_of(name) for name in FILES), key=lambda d: d.name)
 
 
 def description_named(name: str) -> Description:
-    """By registry name or class name, in any case."""
+    """The description of a registry name or class name; case does not matter."""
     if not isinstance(name, str):
         raise TypeError(f'the name of an optimizer must be a string such as "adamw", got {name!r}')
     for described in descriptions():
@@ -99,7 +99,8 @@ MOST_COMBINATIONS = 8
 
 
 def _is_prebuilt(trace: Trace, users: Sequence[Description]) -> bool:
-    """All of a rule with few combinations; of others, what is one switch from a default."""
+    """Whether a specialisation is built in.  A rule with few combinations has all of them built; of other rules, only
+    specialisations that differ from a default in at most one switch."""
     rule = users[0].rule
     free = rule.free_statics
     if math.prod(len(rule.statics[name].choices) for name in free) <= MOST_COMBINATIONS:

@@ -1,29 +1,29 @@
-"""Amos: decays learning rate and weights by itself, with two numbers of state per tensor.
+r"""Amos: decays learning rate and weights by itself, with two numbers of state per tensor.
 
-For pre-training: give it the expected size η of a tensor's weights and the learning rate ξ, about 1/√N for
-N batches in an epoch of data, and no schedule but a warm-up.  Second moments are means over whole tensors,
-so the states are two numbers per tensor, and the decay b grows with what has been learned.
+It is meant for pre-training: give it the expected size η of a tensor's weights and the learning rate ξ,
+about 1/√N for N batches in an epoch of data, and no schedule except a warm-up.  Second moments are means
+over whole tensors, so the states are two numbers per tensor, and the decay b grows during training.
 
 .. math::
-    G &= \\mathrm{mean}(g^2), \\qquad v \\leftarrow \\beta v + (1-\\beta) G, \\qquad
-    r = \\frac{1-\\beta^t}{\\max(v, \\varepsilon)}, \\qquad
-    \\gamma = \\frac{\\xi^2 r G}{\\sqrt{1 + c\\sqrt{\\xi}\\,b}} \\\\
-    \\Delta &= \\frac{-(\\gamma/2 + l)\\,\\theta - \\xi\\eta\\sqrt{r}\\,g}
-        {1 + d\\sqrt{\\xi\\eta}\\,b}, \\qquad
-    b \\leftarrow b + \\gamma(1+b), \\qquad \\theta \\leftarrow \\theta + \\Delta
+    G &= \mathrm{mean}(g^2), \qquad v \leftarrow \beta v + (1-\beta) G, \qquad
+    r = \frac{1-\beta^t}{\max(v, \varepsilon)}, \qquad
+    \gamma = \frac{\xi^2 r G}{\sqrt{1 + c\sqrt{\xi}\,b}} \\
+    \Delta &= \frac{-(\gamma/2 + l)\,\theta - \xi\eta\sqrt{r}\,g}
+        {1 + d\sqrt{\xi\eta}\,b}, \qquad
+    b \leftarrow b + \gamma(1+b), \qquad \theta \leftarrow \theta + \Delta
 
 Arguments:
     lr: ξ.
     eta: η, the expected root mean square of the trained weights; None takes 0.5 for tensors of fewer than two
         axes, √(2/n) for matrices and √(1/n) for more axes, with n = numel / size(0) inputs.
     beta: decay rate of the second moment.
-    momentum: decay rate of a mean of the updates Δ, not corrected for its start; None keeps none.
-    clip_value: clip every element of the gradient to ±this, before all else.
+    momentum: decay rate of a mean of the updates Δ, not corrected for its start; None keeps no mean.
+    clip_value: the largest magnitude of an element of the gradient, clipped before anything else; None does not clip.
     extra_l2: l, further decay.
     c_coef, d_coef: c and d.
     epsilon: ε.
-    reduce: over what v, b and the mean of g² run: "tensor"; "rows" (the last axis, for embeddings: a number
-        per row); "none" (a number per element).
+    reduce: the extent of v, b and the mean of g²: "tensor" (one number per tensor), "rows" (one per row, over the
+        last axis, for embeddings) or "none" (one per element).
 
 Example:
     >>> import torch, fallline
@@ -65,13 +65,13 @@ REDUCE = static("tensor", "rows", "none")
 
 
 def clipped(x, limit):
-    """x between ±limit; not a number stays so.  In two choices, which compilers turn into vector instructions."""
+    """x between ±limit; NaN stays NaN.  Compilers turn these two choices into vector instructions."""
     x = where(x < -limit, -limit, x)
     return where(x > limit, limit, x)
 
 
 def default_eta(ndim, row_length):
-    """The size of a tensor's weights, if nothing is known of it but its shape."""
+    """The size of a tensor's weights if only its shape is known."""
     return sqrt((2 if ndim == 2 else 1) / row_length) if ndim > 1 else 0.5
 
 
@@ -134,11 +134,7 @@ Amos = describe(
     deviations=(
         "eta is a number per group or follows from the shape; the source asks a function of name and shape",
         "the shape of v and b is chosen per group (reduce); the source takes any shape that broadcasts, "
-        "and the parameter's own if not told",
-        "lr has a default, 1e-3; the source asks for it, or for a schedule, evaluated at t from 1",
-    ),
-    elsewhere=(
-        "pytorch_optimizer's extra_l2 has the wrong sign and half the size: it grows the weights; its ε, 1e-18, is "
-        "added to v",
+        "and by default the parameter's own",
+        "lr has a default, 1e-3; the source requires it, or a schedule, which is evaluated at t from 1",
     ),
 )

@@ -1,17 +1,17 @@
-"""Schedule-Free AdamW: no learning-rate schedule, because an average of its weights is evaluated.
+r"""Schedule-Free AdamW: no learning-rate schedule, because an average of its weights is evaluated.
 
 Use it where the length of training is not known beforehand, with a learning rate 1 to 10 times AdamW's and
 a warm-up.  Gradients are taken at y, a point between the iterate z of plain Adam without momentum and the
-running average x.  The parameters are y while training; ``eval()`` makes them x, the weights to evaluate
-and to keep, and ``train()`` goes back.  Stepping in eval mode raises.  Running statistics of batch
-normalisation belong to y: recompute them on some batches after ``eval()``.
+running average x.  During training the parameters are y; ``eval()`` sets them to x, the weights to evaluate
+and to keep, and ``train()`` sets them back to y.  Stepping in eval mode raises an error.  Running statistics
+of batch normalisation belong to y: recompute them on some batches after ``eval()``.
 
 .. math::
-    v &\\leftarrow \\beta_2 v + (1-\\beta_2) g^2, \\qquad
-    \\hat g = \\frac{g}{\\sqrt{v/(1-\\beta_2^t)} + \\varepsilon} + \\lambda y, \\qquad
-    c = \\frac{t^r \\max(\\alpha)^p}{\\sum_{i \\le t} i^r \\max(\\alpha)^p} \\\\
-    z &\\leftarrow z - \\alpha_t \\hat g, \\qquad x \\leftarrow (1-c)\\,x + c z, \\qquad
-    y = (1-\\beta_1) z + \\beta_1 x
+    v &\leftarrow \beta_2 v + (1-\beta_2) g^2, \qquad
+    \hat g = \frac{g}{\sqrt{v/(1-\beta_2^t)} + \varepsilon} + \lambda y, \qquad
+    c = \frac{t^r \max(\alpha)^p}{\sum_{i \le t} i^r \max(\alpha)^p} \\
+    z &\leftarrow z - \alpha_t \hat g, \qquad x \leftarrow (1-c)\,x + c z, \qquad
+    y = (1-\beta_1) z + \beta_1 x
 
 Only y, z and v are stored.  The step t is counted per group.  ``variant="algoperf"`` is the form of
 AlgoPerf's first entry: there ε is not corrected for the start of v, α_t is at least ε, and the decay is
@@ -22,10 +22,10 @@ Arguments:
     betas: β₁, how far y is from z towards x, between 0 and 1; β₂, decay rate of the second moment.
     eps: ε, added to the root.
     weight_decay: λ.
-    warmup_steps: over so many steps lr rises linearly; 0 does not warm up.
+    warmup_steps: the number of steps in which lr rises linearly; 0 does not warm up.
     r: the power of t in the weights of the average.
     weight_lr_power: p, the power of the largest lr so far in these weights.
-    inner_momentum: decay rate of a mean of the gradients, in place of g in the step; 0 keeps none.
+    inner_momentum: decay rate of a mean of the gradients, which takes the place of g in the step; 0 keeps no mean.
     variant: "schedulefree" or "algoperf", which changes the defaults to lr=0.0017486387539278373,
         betas=(0.9, 0.9955159689799007), weight_decay=0.08121616522670176, r=0.75.
 
@@ -130,10 +130,6 @@ ScheduleFreeAdamW = describe(
     sources=(
         "facebookresearch/schedule_free schedulefree/adamw_schedulefree.py (inner_momentum: unreleased)",
         "mlcommons/submissions_algorithms schedule_free_adamw/submission.py (variant algoperf)",
-    ),
-    elsewhere=(
-        "schedulefree 1.4.1 has no inner_momentum; it is in its repository only",
-        "pytorch_optimizer's ScheduleFreeAdamW adds 1e-15 under the root, beside ε outside of it",
     ),
     deviations=(
         "a new optimizer is in train mode; the source's has to be put there by train() before the first step",

@@ -1,13 +1,13 @@
-"""Stochastic gradient descent, with momentum, dampening and Nesterov's form.
+r"""Stochastic gradient descent, with momentum, dampening and Nesterov's form.
 
 Use it where the learning rate can be tuned with care: convolutional networks for vision, convex
-problems, fine-tuning.  It has the smallest memory: one buffer with momentum, none without.
+problems, fine-tuning.  It needs little memory: one buffer with momentum, none without.
 
 .. math::
-    g &\\leftarrow g + \\lambda \\theta \\\\
-    b &\\leftarrow g \\;\\text{(first step)}, \\quad b \\leftarrow \\mu b + (1-\\tau) g \\\\
-    d &= g + \\mu b \\;\\text{(Nesterov)}, \\quad d = b \\;\\text{(momentum)}, \\quad d = g \\\\
-    \\theta &\\leftarrow \\theta - \\alpha d
+    g &\leftarrow g + \lambda \theta \\
+    b &\leftarrow g \;\text{(first step)}, \quad b \leftarrow \mu b + (1-\tau) g \\
+    d &= g + \mu b \;\text{(Nesterov)}, \quad d = b \;\text{(momentum)}, \quad d = g \\
+    \theta &\leftarrow \theta - \alpha d
 
 Arguments:
     lr: learning rate α.

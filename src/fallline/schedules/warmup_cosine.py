@@ -1,9 +1,9 @@
-"""Linear warm-up, then half a cosine down: the usual schedule of transformers and of AlgoPerf's entries.
+r"""Linear warm-up, then half a cosine down: the usual schedule of transformers and of AlgoPerf's entries.
 
 .. math::
-    \\text{lr}(s) = \\alpha \\frac{s}{W} \\;(s < W), \\qquad
-    \\text{lr}(s) = e + \\frac{\\alpha - e}{2}\\left(1 + \\cos \\pi\\frac{s - W}{D - W}\\right)
-    \\;(W \\le s \\le D), \\qquad e \\;\\text{after that}
+    \text{lr}(s) = \alpha \frac{s}{W} \;(s < W), \qquad
+    \text{lr}(s) = e + \frac{\alpha - e}{2}\left(1 + \cos \pi\frac{s - W}{D - W}\right)
+    \;(W \le s \le D), \qquad e \;\text{after that}
 
 with α the group's rate, e = ``lr_end`` and D = int(``cosine_decay_fraction`` · ``total_steps``).
 

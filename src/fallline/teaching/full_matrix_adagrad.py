@@ -1,12 +1,12 @@
-"""Full-matrix AdaGrad: the whole matrix of products of gradients, of which AdaGrad keeps the diagonal.
+r"""Full-matrix AdaGrad: the whole matrix of products of gradients, of which AdaGrad keeps the diagonal.
 
 For small problems: a tensor of n entries has a state of n² and a step of about n³ operations.  It shows what
 the diagonal loses (it does not care how the axes are turned) and what Shampoo approximates by two factors.
 
 .. math::
-    S &\\leftarrow S + \\text{vec}(g)\\,\\text{vec}(g)^\\top \\\\
-    \\theta &\\leftarrow \\theta - \\alpha\\,(S + \\varepsilon I)^{-1/2} g \\;\\text{("inside")}, \\qquad
-    \\theta \\leftarrow \\theta - \\alpha\\,(\\varepsilon I + S^{1/2})^{-1} g \\;\\text{("outside")}
+    S &\leftarrow S + \text{vec}(g)\,\text{vec}(g)^\top \\
+    \theta &\leftarrow \theta - \alpha\,(S + \varepsilon I)^{-1/2} g \;\text{("inside")}, \qquad
+    \theta \leftarrow \theta - \alpha\,(\varepsilon I + S^{1/2})^{-1} g \;\text{("outside")}
 
 Arguments:
     lr: learning rate α.

@@ -1,10 +1,10 @@
-"""Gradient descent with a backtracking line search: no learning rate to tune, several evaluations per step.
+r"""Gradient descent with a backtracking line search: no learning rate to tune, several evaluations per step.
 
 For full gradients: with a new mini-batch at every evaluation the comparison of losses means nothing.
 
 .. math::
-    \\theta \\leftarrow \\theta - t\\,\\alpha\\,g, \\quad t \\;\\text{the first of}\\; 1, \\rho, \\rho^2, …
-    \\;\\text{with}\\; f(\\theta - t\\alpha g) \\le f(\\theta) - c\\,t\\,\\alpha\\,\\|g\\|^2
+    \theta \leftarrow \theta - t\,\alpha\,g, \quad t \;\text{the first of}\; 1, \rho, \rho^2, …
+    \;\text{with}\; f(\theta - t\alpha g) \le f(\theta) - c\,t\,\alpha\,\|g\|^2
 
 Arguments:
     lr: α, the first step tried; large is safe, it costs evaluations.
