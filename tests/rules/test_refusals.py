@@ -174,7 +174,7 @@ OFFENCES: list[tuple[Callable[..., Any], str]] = [
     (reduces_over_an_unknown_axis, "axis must be 'tensor', 'all', 'rows', -1 or -2, got 0"),
     (reduces_a_number, "sum over 'tensor' needs a value per element"),
     (reduces_columns_over_all, "a value per col cannot be reduced over 'all'"),
-    (joins_numbers, "what `&` joins must be a truth value, such as x > 0 or x != 0"),
+    (joins_numbers, "an operand of `&` must be a truth value, such as x > 0 or x != 0"),
     (chooses_by_a_number, "the condition of where must be a truth value, such as x > 0 or x != 0"),
 ]
 
@@ -260,8 +260,8 @@ SIGNATURES: list[tuple[Callable[..., Any], str]] = [
     (has_an_unknown_shape, "m has shape 'rows'; it can have axis(-1), axis(-2), axis(\"rows\") or 'scalar'"),
     (starts_as_another_shape, "m starts as 'param' but has another shape; let it start as a number"),
     (has_a_state_per_row, "@rule(derive={'flag': lambda ndim: ndim > 1})"),
-    (has_a_reserved_state, "a state cannot be called step; it means something else, rename it"),
-    (has_a_reserved_argument, "an argument cannot be called params; it means something else, rename it"),
+    (has_a_reserved_state, "a state cannot be called step, which has another meaning; rename it"),
+    (has_a_reserved_argument, "an argument cannot be called params, which has another meaning; rename it"),
 ]
 
 

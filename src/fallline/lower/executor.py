@@ -1,7 +1,7 @@
-"""What runs a program: a lowering prepares an executor for some parameters, which is then bound and run in every step.
+"""Lowerings and executors: a lowering prepares an executor for some parameters, and every step binds and runs it.
 
 A lowering is one object with a name.  It says why it cannot take a parameter, and why this installation cannot run a
-program; whatever it does not say is data that the choice of a lowering and ``explain()`` read alike.
+program; the choice of a lowering and ``explain()`` read the same answers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class StepScalars:
     set_of: Sequence[int]
     grad_factor: float = 1.0
     keys: Sequence[Mapping[int, int]] | None = None
-    """Per item, slot → key of its random bits; only where something rounds at random."""
+    """For each item, slot → key of its random bits; empty if nothing is rounded at random."""
 
     def key(self, item: int, slot: int) -> int:
         """The key of an operand that rounds at random; 0 for the others."""
@@ -34,45 +34,45 @@ class StepScalars:
 
 
 Deferred = dict[str, list[float]]
-"""Scalar states that follow from reductions: name → a value per item."""
+"""Scalar states that follow from reductions: name → one value per item."""
 
 
 @dataclasses.dataclass(eq=False)
 class Partial:
-    """A reduction over the elements that one executor has; ``values`` are joined with those of the others, in place."""
+    """A reduction over the elements of one executor; ``values`` are joined in place with those of the others."""
 
     key: Hashable
-    """Equal for parts of one reduction, whichever executor has them."""
+    """The same for all parts of one reduction, whichever executor has them."""
     kind: str
     """ "sum" or "max"."""
     values: Tensor
     over_all: bool = False
-    """Whether it runs over all parameters, not over the pieces of one."""
+    """Whether it runs over all parameters, not only over the pieces of one."""
 
 
 Passes = Generator[list[Partial], None, Deferred]
-"""A run that stops wherever other executors may have a part of a reduction, and goes on with the joined values."""
+"""A run that stops wherever other executors may have a part of a reduction, and continues with the joined values."""
 
 
 class Executor(abc.ABC):
-    """A program over some items, described once; every step binds gradients and runs."""
+    """A program over some items, described once; every step binds gradients and runs it."""
 
     def __init__(self, program: Program, items: Sequence[Item]):
         self.program, self.items = program, list(items)
         self.grads: Sequence[Tensor | None] = (None,) * len(self.items)
 
     def bind(self, grads: Sequence[Tensor | None]) -> bool:
-        """Takes gradients of any layout; None where there is none.  Returns whether they are read where they are, so
-        that :meth:`rebind` may follow."""
+        """Takes gradients of any layout, or None for a parameter without one.  Returns whether they are read in place,
+        so that :meth:`rebind` may follow."""
         self.grads = grads
         return True
 
     def rebind(self, grads: Sequence[Tensor]) -> None:
-        """Takes gradients that differ from those of the last ``bind`` in nothing but their memory."""
+        """Takes gradients that differ from those of the last ``bind`` only in their memory."""
         self.grads = grads
 
     def release(self) -> None:
-        """Lets go of the gradients: kept until the next step, they would stand beside the new ones in memory."""
+        """Releases the gradients; kept until the next step, they would take memory beside the new ones."""
         self.grads = (None,) * len(self.items)
 
     def active(self) -> Sequence[int]:
@@ -83,19 +83,19 @@ class Executor(abc.ABC):
 
     @abc.abstractmethod
     def run(self, scalars: StepScalars) -> Deferred:
-        """One step over everything that is bound, of an executor that has all of it."""
+        """Runs one step over all bound items, in an executor that has all elements itself."""
 
     @abc.abstractmethod
     def passes(self, scalars: StepScalars) -> Passes:
-        """The same step, stopping where other executors may have a part of a reduction."""
+        """Runs the same step, but stops where other executors may have a part of a reduction."""
 
     @property
     @abc.abstractmethod
     def launches(self) -> int:
-        """How many kernels of our own a step starts; operations of torch count themselves."""
+        """The number of native kernels that a step launches; operations of torch are not counted."""
 
     def has_moved(self) -> bool:
-        """Whether the states are no longer where they were described."""
+        """Whether states have moved in memory since they were described."""
         return False
 
 
@@ -104,15 +104,15 @@ class Lowering(abc.ABC):
 
     name: ClassVar[str]
     kernels: ClassVar[str] = "torch"
-    """The kernels that an installation may lack, in a word."""
+    """A word for the kernels that an installation may lack."""
     automatic: ClassVar[bool] = False
-    """Whether it is taken without being asked for, in the order of the catalogue."""
+    """Whether it may be chosen without being named, in the order of the catalogue."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()
 
     def was_told(self, reason: str) -> bool:
-        """Whether this was called with the reason before: a notice is given once."""
+        """Whether users have been told this reason before; a notice is given once."""
         told = reason in self._told
         self._told.add(reason)
         return told
@@ -127,11 +127,11 @@ class Lowering(abc.ABC):
 
     @abc.abstractmethod
     def prepare(self, program: Program, items: Sequence[Item]) -> Executor:
-        """An executor of items that it has no obstacle against."""
+        """An executor of items for which :meth:`obstacle` is None."""
 
 
 def is_partial(node: Node, item: Item) -> bool:
-    """Whether a reduction over this item is over a piece of what it should be over."""
+    """Whether a reduction over this item covers only a part of the elements that it should combine."""
     if node.space == Space.ALL:
         return True
     return item.place is not None and item.place.cuts(node.args[0].space) and not item.place.cuts(node.space)
@@ -139,6 +139,6 @@ def is_partial(node: Node, item: Item) -> bool:
 
 def partial_of(program: Program, node: Node, item: Item, values: Tensor) -> Partial:
     if node.space == Space.ALL:
-        # Forms of a rule have other nodes, but the same reductions over all parameters in the same order.
+        # Forms of a rule have different nodes, but the same reductions over all parameters in the same order.
         return Partial((program.name, program.over_all[node.index]), node.attr[0], values, over_all=True)
     return Partial((item.number, node.index), node.attr[0], values)
