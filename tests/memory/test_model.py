@@ -153,7 +153,9 @@ def test_temporaries_are_those_of_a_step(name: str, lowering: str) -> None:
 
 
 def test_lowering_that_cannot_be_counted_is_named() -> None:
-    with pytest.raises(ValueError, match="'compiled' allocates cannot be counted; this is known of eager, foreach"):
+    with pytest.raises(
+        ValueError, match="temporaries of the lowering 'compiled' cannot be counted; those of eager, foreach"
+    ):
         memory_of(fallline.AdamW(parameters()), "compiled")
 
 

@@ -12,7 +12,7 @@ with α the group's rate and m = ``lr_min``, which is also the rate after T.
 
 Arguments:
     optimizer: its groups' rates are the peaks.
-    total_steps: T, updates in all.
+    total_steps: T, the number of updates in all.
     warmup_steps: W, in every cycle.  AlgoPerf's is int(w·T): a share of the whole training, not of the cycle.
     cycles: c.
     lr_min: m.

@@ -9,9 +9,9 @@ with α the group's rate, e = ``lr_end`` and D = int(``cosine_decay_fraction`` �
 
 Arguments:
     optimizer: its groups' rates are the peaks.
-    total_steps: T, updates in all.
+    total_steps: T, the number of updates in all.
     warmup_steps: W.  AlgoPerf's points give a factor w: int(w·T), in NadamP int(w·D).
-    cosine_decay_fraction: where the decay ends; 0.75 leaves ``lr_end`` for the last quarter.
+    cosine_decay_fraction: the share of T after which the decay ends; 0.75 leaves ``lr_end`` for the last quarter.
     lr_end: the last rate.
     first_step: how the ramp begins.  "jax": at 0, so the first update has rate 0; "torch-linear": at 1e-10·α;
         "peak-first": the first update has rate α, the others are as in "jax".

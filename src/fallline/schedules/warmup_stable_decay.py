@@ -1,4 +1,4 @@
-r"""Linear warm-up, a long time at the peak, and a short decay at the end.
+r"""Linear warm-up, a long stretch at the peak, and a short decay at the end.
 
 Use it when the length of the training is not known at the start: train at the peak as long as you like, and
 run the decay from any checkpoint.
@@ -14,7 +14,7 @@ with α the group's rate and e = ``lr_end``.
 
 Arguments:
     optimizer: its groups' rates are the peaks.
-    total_steps: T, updates in all.
+    total_steps: T, the number of updates in all.
     decay_steps: D; 10 to 20 % of T is usual.
     warmup_steps: W.
     decay: "linear", "cosine" or "1-sqrt".
