@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import re
 import warnings
 from pathlib import Path
@@ -23,7 +24,7 @@ def blocks(page: str) -> list[tuple[str, str]]:
     found = list(FENCE.finditer(page))
     promised = {
         one.end(): two[2]
-        for one, two in zip(found, found[1:], strict=False)
+        for one, two in itertools.pairwise(found)
         if two[1] == "text" and not page[one.end() : two.start()].strip()
     }
     return [(one[2], promised.get(one.end(), "")) for one in found if one[1] == "python"]
@@ -59,6 +60,6 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in headings or f'<a id="{anchor}">' in text, target
 
 
-def test_a_promise_that_is_not_kept_is_noticed() -> None:
-    page = "```python\nprint(1)\n```\n\n```text\n2\n```\n\nwords\n\n```python\nx = 1\n```\n\nmore\n\n```text\nno output\n```\n"
+def test_output_is_the_text_right_below_a_block() -> None:
+    page = "```python\nprint(1)\n```\n\n```text\n2\n```\n\n```python\nx = 1\n```\n\nwords\n\n```text\nno output\n```\n"
     assert blocks(page) == [("print(1)\n", "2\n"), ("x = 1\n", "")]
