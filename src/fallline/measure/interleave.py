@@ -92,7 +92,7 @@ def rounds_between(family: int) -> int:
     (4, 3, 2)
     """
     for every in (4, 3):
-        # Twice as many, because one sample may be out of order.
+        # The p-value is doubled, because one sample may be out of order.
         p = 2 * smallest_rank_sum_p(math.ceil(LOOKS[0] / every), LOOKS[0])
         if p * len(LOOKS) * family <= ALPHA:
             return every
@@ -236,7 +236,7 @@ def until_decided(names: Sequence[str], *, seconds: float, family: int = 1, look
 
 
 def until_all(rules: Sequence[Rule]) -> Rule:
-    """Ends when each of several rules has ended once."""
+    """Ends when each of several rules has given its reason once."""
     said: dict[int, str] = {}
 
     def enough(found: Mapping[str, list[float]]) -> str | None:

@@ -44,7 +44,7 @@ class Limits:
     sample_seconds: float = 0.002
     """Shorter calls are repeated until a sample lasts this long, unless caches are flushed or steps are counted."""
     told: Callable[[Cell, int, int], None] | None = None
-    """Called after every round with the number of rounds done and, if known, the number of rounds in all."""
+    """Called after every round with the number of rounds done, and the number at which they may end."""
 
 
 Tell = Callable[[Cell, "CellRecord | None"], None]
@@ -85,7 +85,7 @@ def _note_second(record: CellRecord, earlier: Sequence[CellRecord], why: str | N
 
 
 def _compiling_afresh(cells: Sequence[Cell]) -> contextlib.AbstractContextManager[Any]:
-    """Gives compilers an empty cache, so that compile times are those of a first use."""
+    """Switches the caches of the compiler off, so that compile times are those of a first use."""
     if not any(named(arm.implementation).compiles for cell in cells for arm in cell.arms):
         return contextlib.nullcontext()
     import torch._inductor.config

@@ -92,7 +92,7 @@ def _deteriorates(rows: Sequence[CellResult]) -> Answer:
 
 
 def _as_published(won: Mapping[str, int], decided: int) -> bool | None:
-    """Whether all cells agree; unknown only while missing cells could change the answer."""
+    """Whether each implementation wins as often as published; None while missing cells could still decide it."""
     published = winner_counts(ADAM_GRID)
     if any(won[name] > count for name, count in published.items()):
         return False
