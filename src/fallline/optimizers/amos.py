@@ -18,7 +18,7 @@ Arguments:
         axes, √(2/n) for matrices and √(1/n) for more axes, with n = numel / size(0) inputs.
     beta: decay rate of the second moment.
     momentum: decay rate of a mean of the updates Δ, not corrected for its start; None keeps no mean.
-    clip_value: the largest magnitude of an element of the gradient, clipped before anything else; None does not clip.
+    clip_value: the largest magnitude of an element of the gradient, clipped first; None does not clip.
     extra_l2: l, further decay.
     c_coef, d_coef: c and d.
     epsilon: ε.
