@@ -28,7 +28,7 @@ class NumpyExecutor(Executor):
 
     def run(self, scalars: StepScalars) -> Deferred:
         with np.errstate(all="ignore"):
-            for i in self.active():
+            for i in self.present:
                 self.step(i, scalars)
         return {}
 

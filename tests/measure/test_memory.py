@@ -6,9 +6,9 @@ import weakref
 import torch
 
 import fallline
+from fallline.lower import fingerprint
 from fallline.measure.memory import trim_malloc
 from fallline.memory.live import LiveBytes
-from fallline.optim import fingerprint
 
 
 def test_sparse_tensors_are_no_trouble():

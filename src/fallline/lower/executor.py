@@ -11,9 +11,11 @@ import dataclasses
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from fallline.lower.item import Item
+from fallline.lower.watch import Watch
 from fallline.rules.graph import Node, Space
 from fallline.rules.program import Program
 
@@ -59,27 +61,41 @@ class Executor(abc.ABC):
 
     def __init__(self, program: Program, items: Sequence[Item]):
         self.program, self.items = program, list(items)
-        self.grads: Sequence[Tensor | None] = (None,) * len(self.items)
+        self.grads: Mapping[int, Tensor] = {}
+        """The gradients by the position of their items."""
+        self.present: Sequence[int] = () if program.uses_gradient else range(len(self.items))
+        """The items that take part in a step: those with a gradient, or all if the program uses none."""
+        self._watch: Watch | None = None
 
-    def bind(self, grads: Sequence[Tensor | None]) -> bool:
-        """Takes gradients of any layout, or None for a parameter without one.  Returns whether they are read in place,
-        so that :meth:`rebind` may follow."""
-        self.grads = grads
+    def bind(self, grads: Mapping[int, Tensor]) -> bool:
+        """Takes gradients of any layout, by the position of their item.  Returns whether they are read in place, so
+        that :meth:`watch` may follow."""
+        self.grads, self.present = grads, list(grads)
         return True
 
-    def rebind(self, grads: Sequence[Tensor]) -> None:
-        """Takes gradients that differ from those of the last ``bind`` only in their memory."""
-        self.grads = grads
+    def watch(self, params: Sequence[Tensor] | None) -> None:
+        """Remembers the layout of parameters that all have a gradient, and of the gradients; None forgets it."""
+        self._watch = Watch(params) if params is not None else None
+
+    def rebind(self) -> bool:
+        """Takes this step's gradients if only their memory has changed since :meth:`watch`."""
+        grads = self._watch.gradients() if self._watch is not None else None
+        if grads is None or self.has_moved(range(len(self.items))):
+            return False
+        self.grads, self.present = dict(enumerate(grads)), range(len(grads))
+        return True
+
+    def follow(self, other: Executor) -> None:
+        """Takes the gradients that another executor of the same items is bound to."""
+        self.grads, self.present = other.grads, other.present
 
     def release(self) -> None:
         """Releases the gradients; kept until the next step, they would take memory beside the new ones."""
-        self.grads = (None,) * len(self.items)
+        self.grads = {}
 
-    def active(self) -> Sequence[int]:
-        """The items that take part: those with a gradient, or all if the program uses none."""
-        if not self.program.uses_gradient:
-            return range(len(self.items))
-        return [i for i, grad in enumerate(self.grads) if grad is not None]
+    def tell_autograd(self, params: Sequence[Tensor], stepped: Sequence[int]) -> None:
+        """Tells autograd that the parameters of these items were written."""
+        torch.autograd.graph.increment_version([params[i] for i in stepped])
 
     @abc.abstractmethod
     def run(self, scalars: StepScalars) -> Deferred:
@@ -94,8 +110,8 @@ class Executor(abc.ABC):
     def launches(self) -> int:
         """The number of native kernels that a step launches; operations of torch are not counted."""
 
-    def has_moved(self) -> bool:
-        """Whether states have moved in memory since they were described."""
+    def has_moved(self, items: Sequence[int]) -> bool:
+        """Whether states of these items have moved in memory since they were described."""
         return False
 
 

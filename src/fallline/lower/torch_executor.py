@@ -49,7 +49,7 @@ class TorchExecutor(Executor):
             return alone(self.passes(scalars))
 
     def passes(self, scalars: StepScalars) -> Passes:
-        active = self.active()
+        active = self.present
         known: Known = [{} for _ in self.items]
         deferred: Deferred = {name: [0.0] * len(self.items) for name in self.program.deferred_writes}
         reading = self.source.passes[:-1]
@@ -89,7 +89,6 @@ class TorchExecutor(Executor):
         item = self.items[i]
         if name == self.program.grad:
             grad = self.grads[i]
-            assert grad is not None
             value = grad if grad.dtype == item.dtype else grad.to(item.dtype)
             return value * grad_factor if grad_factor != 1.0 else value
         if name in item.small:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Any
 
 import torch
@@ -14,47 +13,41 @@ from fallline.optim.layout import has_computing_dtype, is_distributed
 from fallline.optim.plan import Bucket, Member, Plan
 from fallline.optim.sparse import Sparse, checked_sparse
 
-_grad_of = attrgetter("grad")
-
 
 class Outdated(Exception):
-    """The plan describes a layout that a parameter no longer has."""
+    """The plan describes memory or a layout that a parameter or a state no longer has."""
 
 
 def bind(plan: Plan, groups: Sequence[Mapping[str, Any]]) -> list[Sparse]:
-    """Takes this step's gradients; returns the sparse ones, which take a way of their own."""
+    """Takes this step's gradients one by one; returns the sparse ones, which take a way of their own."""
     sparse: list[Sparse] = []
     try:
         for bucket in plan.buckets:
-            grads = list(map(_grad_of, bucket.params))
-            if not bucket.rebind(grads):
-                sparse += _bind_checked(plan, bucket, grads, groups)
+            sparse += _bind_checked(plan, bucket, groups)
     except BaseException:
         plan.release()
         raise
     return sparse
 
 
-def _bind_checked(
-    plan: Plan, bucket: Bucket, grads: list[Tensor | None], groups: Sequence[Mapping[str, Any]]
-) -> list[Sparse]:
+def _bind_checked(plan: Plan, bucket: Bucket, groups: Sequence[Mapping[str, Any]]) -> list[Sparse]:
     """Looks at every gradient that there is: a step over a few parameters costs what these few cost."""
-    present = [i for i, grad in enumerate(grads) if grad is not None]
+    present = bucket.with_gradient.find()
     if bucket.is_outdated(present):
         raise Outdated
     sparse: list[Sparse] = []
-    taken: list[Tensor | None] = [None] * len(grads)
+    given: dict[int, Tensor] = {}
+    taken: dict[int, Tensor] = {}
     for i in present:
-        member, grad = bucket.members[i], grads[i]
+        member, grad = bucket.members[i], bucket.params[i].grad
         assert grad is not None
         if grad.is_sparse:
             refuse_unlike(member, grad)
             reader = plan.readers[member.group]
             sparse.append((bucket, i, checked_sparse(reader.description, groups[member.group], member, grad)))
-            grads[i] = None
         else:
-            taken[i] = _checked(member, grad)
-    bucket.bind(grads, taken)
+            given[i], taken[i] = grad, _checked(member, grad)
+    bucket.bind(given, taken)
     return sparse
 
 

@@ -47,11 +47,11 @@ def note_overflow(optimizer: RuleOptimizer) -> None:
 
 
 def _norm(buckets: Sequence[Bucket], sparse: Sequence[Tensor], joiner: Joiner | None) -> float:
-    taking_part = [bucket.companion(NORM) for bucket in buckets if bucket.present()]
+    taking_part = [bucket.companion(NORM) for bucket in buckets if bucket.executor.present]
     numbers = [StepScalars([()], [0] * len(bucket.items)) for bucket in taking_part]
     if len(taking_part) == 1 and not sparse and joiner is None:
         executor = taking_part[0].executor
-        return executor.run(numbers[0])["norm"][executor.active()[0]]
+        return executor.run(numbers[0])["norm"][executor.present[0]]
     runs = [bucket.executor.passes(scalars) for bucket, scalars in zip(taking_part, numbers, strict=True)]
     with torch.no_grad():
         deferred = together([*runs, _sum_of_squares(sparse)], joiner)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import warnings
 import weakref
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from fallline.lower.coupled import Joiner, check_coupled, together
-from fallline.lower.executor import Deferred, StepScalars
+from fallline.lower.executor import Deferred, Executor, StepScalars
 from fallline.lower.item import Place
 from fallline.optim import checkpoint, modes
 from fallline.optim.binding import Outdated, bind
@@ -30,17 +31,16 @@ from fallline.optim.options import (
     state_dtype_name,
 )
 from fallline.optim.plan import Bucket, Plan
-from fallline.optim.planning import is_current, make_plan
+from fallline.optim.planning import make_plan
 from fallline.optim.scalars import shared_lrs
 from fallline.optim.sparse import Sparse, run_sparse
-from fallline.optim.states import follow
-from fallline.optim.torch_hooks import frame_callback, has_hooks, profiler_enabled, with_hooks
+from fallline.optim.torch_hooks import GLOBAL_HOOKS, frame_callback, profiler_enabled, with_hooks
 from fallline.optim.watched import Watched, WatchedStates
 from fallline.optimizers.description import Description
 from fallline.rules.program import Program
 
-Work = tuple[Bucket, Sequence[int], StepScalars]
-"""A bucket, which of its parameters take part in a step, and the step's numbers."""
+Stepped = Sequence[tuple[Bucket, Sequence[int]]]
+"""Buckets, and which of their parameters take part in a step."""
 
 
 class RuleOptimizer(torch.optim.Optimizer):
@@ -175,13 +175,6 @@ class RuleOptimizer(torch.optim.Optimizer):
         self.state = watched
         self._plan = None
 
-    def _current_plan(self) -> Plan:
-        """The last step's plan if it still holds."""
-        plan = self._plan
-        if plan is not None and is_current(plan, self._readers, self.param_groups, self.state):
-            return plan
-        return self._new_plan()
-
     # States outlive the mode in which they are made: a tensor of inference mode could not be stepped outside of it.
     @torch.inference_mode(False)
     @torch.no_grad()
@@ -196,9 +189,8 @@ class RuleOptimizer(torch.optim.Optimizer):
     def _keep(self, plan: Plan) -> None:
         """After a step: its states are the optimizer's, and the next step may use the plan again.  One that was refused
         leaves neither."""
-        if plan is not self._plan:
-            plan.commit()
-            self._plan = plan
+        plan.commit()
+        self._plan = plan
 
     # ------------------------------------------------------------------ step
 
@@ -206,8 +198,9 @@ class RuleOptimizer(torch.optim.Optimizer):
         """One step.  ``closure`` reevaluates the model and returns the loss, as in torch."""
         if torch.compiler.is_dynamo_compiling() or frame_callback() is not None:
             return _untraced_step(self, closure)
+        has_hooks = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or any(GLOBAL_HOOKS)
         # Around a subclass's own step() torch has put its wrapper, which runs the hooks.
-        if (profiler_enabled() or has_hooks(self)) and type(self).step is RuleOptimizer.step:
+        if (has_hooks or profiler_enabled()) and type(self).step is RuleOptimizer.step:
             return _hooked_step(self, closure) if closure is not None else _hooked_step(self)
         return self._step(closure)
 
@@ -219,84 +212,77 @@ class RuleOptimizer(torch.optim.Optimizer):
     step._torchdynamo_disable = True  # type: ignore[attr-defined]
 
     def _step(self, closure: Callable[[], Any] | None) -> Any:
+        """Binds gradients, reads the step's numbers, runs the executors, commits."""
         if self.description.has_modes:
             modes.refuse_step(self)
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        if self._found_inf():
+        found_inf = getattr(self, "found_inf", None)  # by a GradScaler, in a gradient
+        if found_inf is not None and float(found_inf) != 0.0:
             note_overflow(self)
             return loss
         plan, sparse = self._bound_plan()
         try:
             plan.scalars.read(plan.readers, self.param_groups)
-            factor = gradient_factor(self, plan.buckets, [g for _, _, g in sparse])
+            factor: float | None = 1.0
+            if self.clip_norm is not None or self.skip_nonfinite or getattr(self, "grad_scale", None) is not None:
+                factor = gradient_factor(self, plan.buckets, [grad for _, _, grad in sparse])
             if factor is not None:
-                work = self._work(plan.buckets, plan, factor)
-                rest = [(bucket, i, grad, plan.scalars.of(bucket, [i], factor)) for bucket, i, grad in sparse]
-                # Whatever is wrong with the step has been refused by now: from here on things change.
-                self._follow_parameters(plan)
-                self._run(work, plan)
-                for bucket, i, grad, scalars in rest:
-                    run_sparse(bucket, i, grad, scalars)
-                self._commit(plan, [*((b, active) for b, active, _ in work), *((b, [i]) for b, i, _ in sparse)])
+                self._commit(plan, self._run(plan, plan.buckets, sparse, factor))
         finally:
             plan.release()
         return loss
 
-    def _found_inf(self) -> bool:
-        """Whether a GradScaler has found that a gradient is not finite."""
-        found = getattr(self, "found_inf", None)
-        return found is not None and float(found) != 0.0
-
-    def _bound_plan(self) -> tuple[Plan, list[Sparse]]:
+    def _bound_plan(self) -> tuple[Plan, Sequence[Sparse]]:
         """The plan, with this step's gradients."""
-        plan = self._current_plan()
-        try:
-            return plan, bind(plan, self.param_groups)
-        except Outdated:
-            plan = self._new_plan()
-            return plan, bind(plan, self.param_groups)
+        plan = self._plan
+        if plan is not None and plan.is_current(self._readers, self.param_groups, self.state):
+            if plan.rebind():
+                return plan, ()
+            with contextlib.suppress(Outdated):
+                return plan, bind(plan, self.param_groups)
+        plan = self._new_plan()
+        return plan, bind(plan, self.param_groups)
 
-    def _work(self, buckets: Sequence[Bucket], plan: Plan, factor: float) -> list[Work]:
-        """The buckets that take part in this step, with their numbers."""
-        taking_part = [(bucket, active) for bucket in buckets if (active := bucket.present())]
-        for bucket, active in taking_part:
-            if bucket.program.couples_parameters:
-                totals = plan.scalars.totals
-                elements = sum(int(bucket.items[i].facts["numel"]) for i in active)
-                totals[bucket.rule] = totals.get(bucket.rule, 0) + elements
-        return [(bucket, active, plan.scalars.of(bucket, active, factor)) for bucket, active in taking_part]
-
-    def _run(self, work: Sequence[Work], plan: Plan) -> None:
-        """Runs the executors, together where one may wait for another."""
-        if self.joiner is not None or (len(work) > 1 and any(bucket.is_coupled for bucket, _, _ in work)):
+    def _run(self, plan: Plan, buckets: Sequence[Bucket], sparse: Sequence[Sparse], factor: float) -> Stepped:
+        """Runs the executors over everything that has a gradient, together where one may wait for another."""
+        work = [(bucket, active) for bucket in buckets if (active := bucket.executor.present)]
+        coupled = self.joiner is not None or any([bucket.is_coupled for bucket, _ in work])
+        if coupled:
+            plan.scalars.count_elements(work)
+        numbers = [plan.scalars.of(bucket, active, factor) for bucket, active in work]
+        rest = [plan.scalars.of(bucket, [i], factor) for bucket, i, _ in sparse]
+        # Whatever is wrong with the step has been refused by now: from here on things change.
+        if plan.masters:
+            plan.follow_parameters()
+        if self.joiner is not None or (coupled and len(work) > 1):
             with torch.no_grad():
-                results = together([bucket.executor.passes(scalars) for bucket, _, scalars in work], self.joiner)
+                runs = [bucket.executor.passes(x) for (bucket, _), x in zip(work, numbers, strict=True)]
+                results = together(runs, self.joiner)
+        elif profiler_enabled():
+            results = [_profiled_run(bucket.executor, x) for (bucket, _), x in zip(work, numbers, strict=True)]
         else:
-            results = [_launch(bucket, scalars) for bucket, _, scalars in work]
-        for (bucket, active, _), deferred in zip(work, results, strict=True):
+            results = [bucket.executor.run(x) for (bucket, _), x in zip(work, numbers, strict=True)]
+        for (bucket, active), deferred in zip(work, results, strict=True):
             if deferred:
                 plan.scalars.note_deferred(bucket, active, deferred)
+        for (bucket, i, grad), scalars in zip(sparse, rest, strict=True):
+            run_sparse(bucket, i, grad, scalars)
+        return [*work, *((bucket, [i]) for bucket, i, _ in sparse)] if sparse else work
 
-    def _commit(self, plan: Plan, stepped: Sequence[tuple[Bucket, Sequence[int]]]) -> None:
+    def _commit(self, plan: Plan, stepped: Stepped) -> None:
         """Keeps the states of the step, counts it, and tells autograd that parameters have changed."""
-        self._keep(plan)
-        plan.scalars.advance(stepped)
-        complete = len(stepped) == len(plan.buckets) and all(bucket.complete for bucket, _ in stepped)
-        changed = plan.params if complete else [bucket.params[i] for bucket, active in stepped for i in active]
-        torch.autograd.graph.increment_version(changed)
-        plan.versions = [param._version for param, _ in plan.masters]
-        plan.scalars.write()
+        if plan is not self._plan:
+            self._keep(plan)
+        plan.scalars.commit(stepped)
+        for bucket, active in stepped:
+            bucket.executor.tell_autograd(bucket.params, active)
+        if plan.masters:
+            plan.versions = [param._version for param, _ in plan.masters]
         if self._until_reminded:
             self._remind()
-
-    def _follow_parameters(self, plan: Plan) -> None:
-        """Master weights take over what somebody has written to a parameter since the last step."""
-        if [param._version for param, _ in plan.masters] != plan.versions:
-            for param, master in plan.masters:
-                follow(master, param)
 
     @property
     def launches(self) -> int:
@@ -342,14 +328,15 @@ class RuleOptimizer(torch.optim.Optimizer):
             programs = programs_of(plan)
         if factor is None:
             return True
-        work = self._work([bucket.companion(program) for bucket, program in programs.items()], plan, factor)
-        self._follow_parameters(plan)
-        self._run(work, plan)
-        self._keep(plan)
+        companions = [bucket.companion(program) for bucket, program in programs.items()]
+        stepped = self._run(plan, companions, (), factor)
+        if plan is not self._plan:
+            self._keep(plan)
         if any(program.param in program.writes for program in programs.values()):
-            torch.autograd.graph.increment_version([bucket.params[i] for bucket, active, _ in work for i in active])
+            for bucket, active in stepped:
+                bucket.executor.tell_autograd(bucket.params, active)
         plan.scalars.write()
-        return bool(work)
+        return bool(stepped)
 
     def _remind(self) -> None:
         """Warns once if an entry point without which the optimizer is another one is not called."""
@@ -391,11 +378,9 @@ class RuleOptimizer(torch.optim.Optimizer):
         return explain(self._readers, self.param_groups, self.state, self._places)
 
 
-def _launch(bucket: Bucket, scalars: StepScalars) -> Deferred:
-    if profiler_enabled():
-        with torch.profiler.record_function(f"fallline::{bucket.program.name}"):
-            return bucket.executor.run(scalars)
-    return bucket.executor.run(scalars)
+def _profiled_run(executor: Executor, scalars: StepScalars) -> Deferred:
+    with torch.profiler.record_function(f"fallline::{executor.program.name}"):
+        return executor.run(scalars)
 
 
 def _plain_step(optimizer: RuleOptimizer, closure: Callable[[], Any] | None = None) -> Any:

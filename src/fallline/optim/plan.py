@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from fallline.lower.item import FACTS, Item
+from fallline.lower.native.torch_watch import NativeSameObjects
+from fallline.lower.watch import SameObjects, with_gradient
 from fallline.optim.choose import Choice
-from fallline.optim.fingerprint import Fingerprint
-from fallline.optim.group_reader import GroupReader
+from fallline.optim.group_reader import RULE, GroupReader, Readers
 from fallline.optim.scalars import HostScalars
+from fallline.optim.states import follow
 from fallline.optim.watched import Watched
 from fallline.rules.program import Program
 from fallline.rules.rule import Rule
 
+Groups = Sequence[Mapping[str, Any]]
+
+_params_of = itemgetter("params")
+
+
+def all_params(groups: Groups) -> list[Tensor]:
+    return list(chain.from_iterable(map(_params_of, groups)))
+
+
+def settings_of(readers: Sequence[GroupReader], groups: Groups) -> list[tuple[Any, ...]]:
+    """Per group, what its specialisation is chosen from."""
+    return [(group.get(RULE), reader.settings(group)) for reader, group in zip(readers, groups, strict=True)]
+
 
 def layout_of(param: Tensor) -> tuple[Any, ...]:
-    """What decides, together with the pointer, where and how a parameter's elements are read."""
-    return param.shape, param.stride(), param.dtype, param.is_conj(), param.is_neg()
+    """Everything that decides where and how a parameter's elements are read."""
+    return param.data_ptr(), param.shape, param.stride(), param.dtype, param.is_conj(), param.is_neg()
 
 
 @dataclasses.dataclass(eq=False)
@@ -47,11 +64,8 @@ class Bucket:
         self.numbers = [m.number for m in members]
         self.groups = [m.group for m in members]
         self.layouts = [layout_of(p) for p in self.params]
+        self.with_gradient = with_gradient(self.params)
         self.executor = choice.lowering.prepare(program, self.items)
-        self.alike: Fingerprint | None = None
-        """Of parameters and gradients as they were bound, if the executor reads them where they are."""
-        self.complete = False
-        """Whether every parameter has a gradient in this step."""
         self.zeros = [0] * len(self.items)
         self.rounds_at_random = any(item.rounds_at_random for item in self.items)
         states = program.states
@@ -60,34 +74,23 @@ class Bucket:
         """Where its parameters' counters are in the flat array of all."""
         wants_facts = not {*FACTS, "total"}.isdisjoint(program.host_inputs)
         self.facts = [item.facts for item in self.items] if wants_facts else None
+        self.depends_on_step_alone = not wants_facts and not self.scalar_inputs
+        """Whether its parameters differ in nothing but their group, once they have made the same number of steps."""
+        self.is_coupled = program.couples_parameters or any(item.place is not None for item in self.items)
+        """Whether it may have only a part of what a reduction runs over."""
         self.companions: dict[Program, Bucket] = {}
 
-    @property
-    def is_coupled(self) -> bool:
-        """Whether it may have only a part of what a reduction runs over."""
-        return self.program.couples_parameters or any(item.place is not None for item in self.items)
-
-    def rebind(self, grads: Sequence[Tensor | None]) -> bool:
-        """Takes the gradients if they and the parameters are as those of the last ``bind``; nothing happened if not."""
-        if self.alike is None or not self.alike.matches((*self.params, *grads)):
-            return False
-        self.complete = True
-        self.executor.rebind(grads)  # type: ignore[arg-type]
-        return True
-
-    def bind(self, given: Sequence[Tensor | None], grads: Sequence[Tensor | None]) -> None:
+    def bind(self, given: Mapping[int, Tensor], grads: Mapping[int, Tensor]) -> None:
         """Takes gradients that were checked one by one; ``given`` are those of the parameters, as they are there."""
-        self.complete = all(g is not None for g in grads)
-        in_place = self.executor.bind(grads) and self.complete and all(map(_is_same_memory, given, grads))
-        self.alike = Fingerprint((*self.params, *given)) if in_place else None  # type: ignore[arg-type]
+        complete = len(grads) == len(self.params)
+        in_place = self.executor.bind(grads) and complete and all(_is_same_memory(given[i], grads[i]) for i in grads)
+        self.executor.watch(self.params if in_place else None)
 
     def is_outdated(self, positions: Sequence[int]) -> bool:
-        """Whether the ``data`` of one of these parameters has become another view of the same memory."""
-        return any(layout_of(self.params[i]) != self.layouts[i] for i in positions)
-
-    def present(self) -> Sequence[int]:
-        """The parameters that take part in this step."""
-        return range(len(self.items)) if self.complete else self.executor.active()
+        """Whether one of these parameters, or a state of it, is no longer where it was or lies otherwise."""
+        if any(layout_of(self.params[i]) != self.layouts[i] for i in positions):
+            return True
+        return self.executor.has_moved(positions)
 
     def companion(self, program: Program) -> Bucket:
         """Another program (a norm of the gradients, an entry point) over the same parameters and gradients."""
@@ -96,22 +99,11 @@ class Bucket:
             found = self.companions[program] = Bucket(self.rule, program, self.choice, self.maximize, self.members)
         if not program.uses_gradient:
             return found
-        grads = self.executor.grads
-        found.complete = self.complete
-        if found.alike is not None and found.alike is self.alike:
-            found.executor.rebind(grads)  # type: ignore[arg-type]
-        else:
-            found.executor.bind(grads)
-            found.alike = self.alike
+        found.executor.follow(self.executor)
         return found
 
-    def release(self) -> None:
-        self.executor.release()
-        for companion in self.companions.values():
-            companion.release()
 
-
-def _is_same_memory(given: Any, taken: Any) -> bool:
+def _is_same_memory(given: Tensor, taken: Tensor) -> bool:
     """Whether a gradient is taken as it is."""
     return bool(given.dtype == taken.dtype and given.data_ptr() == taken.data_ptr())
 
@@ -121,9 +113,8 @@ class Plan:
     buckets: list[Bucket]
     params: list[Tensor]
     """Those with states, in the order of the optimizer."""
-    everyone: list[Tensor]
-    """All parameters of all groups: tells when a group was changed."""
-    pointers: list[int]
+    members: SameObjects | NativeSameObjects
+    """Recognises the groups' lists of parameters."""
     waiting: list[Tensor]
     """Parameters that never had a gradient, and so have no states."""
     states: dict[Tensor, Any]
@@ -142,14 +133,37 @@ class Plan:
     versions: list[int] = dataclasses.field(default_factory=list)
     """Autograd's counters of these parameters after the last step: tells when one was written to."""
 
-    def have_states_moved(self) -> bool:
-        """Whether somebody has given states or counters other memory."""
-        if self.scalars.has_moved():
-            return True
-        for bucket in self.buckets:  # noqa: SIM110, any() costs twice as much, in every step
-            if bucket.executor.has_moved():
-                return True
-        return False
+    def is_current(self, readers: Readers, groups: Groups, states: Mapping[Tensor, Any]) -> bool:
+        """Whether groups, their settings and the states are those that the plan was made from.  Where the memory of
+        parameters and states lies is looked at when gradients are bound."""
+        return (
+            self.states is states
+            and self.members.are_in(list(map(_params_of, groups)))
+            and self.scalars.counters.flat.data_ptr() == self.scalars.counters.address
+            and not (self.waiting and any(p.grad is not None for p in self.waiting))
+            and (self.settings == settings_of(self.readers, groups) or self._has_form(readers, groups))
+        )
+
+    def _has_form(self, readers: Readers, groups: Groups) -> bool:
+        """Whether settings that have changed amount to the same: a number (a schedule of the momentum), but no flag."""
+        found = readers.of_all(groups)
+        if found != self.readers or [r.form(group) for r, group in zip(found, groups, strict=True)] != self.forms:
+            return False
+        self.settings = settings_of(found, groups)
+        return True
+
+    def rebind(self) -> bool:
+        """Takes this step's gradients if nothing but their memory has changed since the last ones were bound."""
+        for bucket in self.buckets:  # noqa: SIM110, all() costs twice as much, in every step
+            if not bucket.executor.rebind():
+                return False
+        return True
+
+    def follow_parameters(self) -> None:
+        """Master weights take over what somebody has written to a parameter since the last step."""
+        if [param._version for param, _ in self.masters] != self.versions:
+            for param, master in self.masters:
+                follow(master, param)
 
     def commit(self) -> None:
         """Puts the states that this plan has completed into the optimizer."""
@@ -174,12 +188,14 @@ class Plan:
                 if members
             ],
             params=params,
-            pointers=[param.data_ptr() for param in params],
             waiting=[*self.waiting, *newcomers],
             completed={param: entry for param, entry in self.completed.items() if param not in newcomers},
             masters=[(param, master) for param, master in self.masters if param not in newcomers],
         )
 
     def release(self) -> None:
+        """Lets go of the gradients."""
         for bucket in self.buckets:
-            bucket.release()
+            bucket.executor.release()
+            for companion in bucket.companions.values():
+                companion.executor.release()

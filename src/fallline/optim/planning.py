@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
-from operator import is_, itemgetter
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from fallline.lower.item import HALF, Place
+from fallline.lower.watch import same_objects
 from fallline.optim.choose import choose_lowering
 from fallline.optim.group_reader import GroupReader, Readers, check_must_match
 from fallline.optim.hyperparameters import STEP
 from fallline.optim.layout import refuse_shared
-from fallline.optim.plan import Bucket, Member, Plan
+from fallline.optim.plan import Bucket, Member, Plan, all_params, settings_of
 from fallline.optim.scalars import HostScalars
 from fallline.optim.states import (
     MASTER,
@@ -52,38 +51,6 @@ class Candidate(NamedTuple):
         return f"the state of {self.name}"
 
 
-_params_of = itemgetter("params")
-
-
-def all_params(groups: Groups) -> list[Tensor]:
-    return list(chain.from_iterable(map(_params_of, groups)))
-
-
-def is_current(plan: Plan, readers: Readers, groups: Groups, states: Mapping[Tensor, Any]) -> bool:
-    """Whether nothing that the plan was made from has changed."""
-    return (
-        plan.states is states
-        and list(map(Tensor.data_ptr, plan.params)) == plan.pointers
-        and len(everyone := all_params(groups)) == len(plan.everyone)
-        and all(map(is_, everyone, plan.everyone))
-        and not plan.have_states_moved()
-        and not (plan.waiting and any(p.grad is not None for p in plan.waiting))
-        and _has_settings(plan, readers, groups)
-    )
-
-
-def _has_settings(plan: Plan, readers: Readers, groups: Groups) -> bool:
-    found = readers.of_all(groups)
-    if found != plan.readers:
-        return False
-    settings = [reader.settings(group) for reader, group in zip(found, groups, strict=True)]
-    if settings != plan.settings:
-        if [reader.form(group) for reader, group in zip(found, groups, strict=True)] != plan.forms:
-            return False
-        plan.settings = settings  # a number has changed (a schedule of the momentum), but no flag
-    return True
-
-
 def make_plan(
     readers: Readers,
     groups: Groups,
@@ -97,18 +64,17 @@ def make_plan(
     candidates, waiting = _candidates(of_groups, groups, states, places)
     refuse_shared([c.param for c in candidates], [c.name for c in candidates])
     completed = {c.param: _completed(c, groups[c.group], states.get(c.param) or {}) for c in candidates}
-    everyone = all_params(groups)
+    count = len(all_params(groups))
     return Plan(
-        scalars=_shared_scalars(of_groups, candidates, completed, len(everyone)),
+        scalars=_shared_scalars(of_groups, candidates, completed, count),
         buckets=_buckets(candidates, groups, completed),
         params=[c.param for c in candidates],
-        everyone=everyone,
-        pointers=[c.param.data_ptr() for c in candidates],
+        members=same_objects([group["params"] for group in groups]),
         waiting=waiting,
         states=states,
         completed={param: Watched(entry, changed) for param, entry in completed.items()},
         readers=of_groups,
-        settings=[reader.settings(group) for reader, group in zip(of_groups, groups, strict=True)],
+        settings=settings_of(of_groups, groups),
         forms=[reader.form(group) for reader, group in zip(of_groups, groups, strict=True)],
         masters=[(param, entry[MASTER]) for param, entry in completed.items() if MASTER in entry],
     )
@@ -188,7 +154,7 @@ def _shared_scalars(
             if name in entry:
                 flat[name][candidate.number] = float(entry[name])
                 entry[name] = flat[name][candidate.number]
-    return HostScalars(flat)
+    return HostScalars(flat, readers)
 
 
 def _buckets(candidates: Sequence[Candidate], groups: Groups, entries: Mapping[Tensor, Any]) -> list[Bucket]:

@@ -6,7 +6,7 @@ not once per parameter.  A form on a device would hold the same numbers in tenso
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from torch import Tensor
 
 from fallline.formats import rounding_key
 from fallline.lower.executor import Deferred, StepScalars
-from fallline.optim.counters import Counters
 from fallline.optim.group_reader import GroupReader
 from fallline.optim.hyperparameters import STEP
 from fallline.rules.rule import Rule
@@ -27,25 +26,64 @@ ScalarWrite = tuple[Any, str, float]
 """(parameter number, several of them, or a group; name, value): written when every bucket has read the old values."""
 
 
+class Counters:
+    """The step counters of all parameters, in one flat tensor; those in the states are views of it.
+
+    Remembers whether all are equal, which is the rule, instead of comparing a thousand of them at every step.
+
+    Autograd's version of the tensor tells when somebody else has written to one of its views.
+    """
+
+    def __init__(self, flat: Tensor):
+        self.flat = flat
+        # numpy's view of the same memory: its operations start faster than torch's.
+        self.array = flat.numpy()
+        self.address = flat.data_ptr()
+        """Where numpy's view is; the tensor has left it after ``share_memory_()`` on one of its views."""
+        self.common: float | None = None
+        """The value of all counters, None if they differ; as long as ``version`` is that of the tensor."""
+        self.version = -1
+
+    def compare(self) -> None:
+        """Finds out whether all are equal."""
+        self.version = self.flat._version
+        self.common = float(self.array[0]) if len(self.array) and (self.array == self.array[0]).all() else None
+
+    def advance_all(self) -> None:
+        if self.common is None:
+            self.array += 1.0
+        else:
+            self.common += 1.0
+            self.array.fill(self.common)  # in a small step the addition would take longer than the kernel
+
+    def advance(self, numbers: Any) -> None:
+        self.array[numbers] += 1.0
+        self.version = -1
+
+    def set(self, numbers: Any, value: float) -> None:
+        self.array[numbers] = value
+        self.version = -1
+
+
 class HostScalars:
     """The numbers of all parameters, and of the step that is being made."""
 
-    def __init__(self, flat: Mapping[str, Tensor]):
+    def __init__(self, flat: Mapping[str, Tensor], readers: Sequence[GroupReader]):
         self.counters = Counters(flat[STEP])
+        self._shares_lr = any(reader.hyperparameters.shares_lr for reader in readers)
+        self._counts_by_group = any(reader.rule.counts == "group" for reader in readers)
         self.flat = {name: values.numpy() for name, values in flat.items()}
         """Counters and scalar states by name; at each parameter's number, its own."""
         self.scalar_states = [name for name in flat if name != STEP]
-
-    def has_moved(self) -> bool:
-        """Whether somebody has given the counters other memory."""
-        return self.counters.has_moved()
 
     # ------------------------------------------------------------------ before the kernels
 
     def read(self, readers: Sequence[GroupReader], groups: Groups) -> None:
         """Reads the hyperparameters of this step; ``readers`` has one for each group."""
         self.groups, self.readers = groups, readers
-        self.common_step = self.counters.common()
+        if self.counters.version != self.counters.flat._version:
+            self.counters.compare()
+        self.common_step = self.counters.common
         """The counter of every parameter, if all are equal."""
         self.writes: list[ScalarWrite] = []
         self._noted: set[tuple[Any, str]] = set()
@@ -60,11 +98,20 @@ class HostScalars:
             if number == len(self.classes):
                 self.classes.append(values)
             self.class_of_group.append(number)
-        self.shared_lrs = shared_lrs(readers, groups)
+        self.shared_lrs = shared_lrs(readers, groups) if self._shares_lr else {}
+
+    def count_elements(self, work: Iterable[tuple[Bucket, Sequence[int]]]) -> None:
+        """Counts the elements that take part, for means over all parameters of a rule."""
+        for bucket, active in work:
+            if not bucket.program.couples_parameters:
+                continue
+            elements = sum(int(bucket.items[i].facts["numel"]) for i in active)
+            self.totals[bucket.rule] = self.totals.get(bucket.rule, 0) + elements
 
     def of(self, bucket: Bucket, active: Sequence[int], factor: float) -> StepScalars:
         """The numbers of a bucket's parameters."""
-        if len(active) == len(bucket.items) and self._is_uniform(bucket):
+        complete = len(active) == len(bucket.items)
+        if complete and ((self.common_step is not None and bucket.depends_on_step_alone) or self._is_uniform(bucket)):
             scalars = self._uniform(bucket)
         else:
             scalars = self._each(bucket, active)
@@ -188,16 +235,19 @@ class HostScalars:
 
     # ------------------------------------------------------------------ after the kernels
 
-    def advance(self, stepped: Sequence[tuple[Bucket, Sequence[int]]]) -> None:
-        """Counts the step for the parameters that took part, by bucket."""
-        if sum(len(active) for _, active in stepped) == len(self.flat[STEP]):
+    def commit(self, stepped: Sequence[tuple[Bucket, Sequence[int]]]) -> None:
+        """Counts the step for the parameters that took part, by bucket, and writes the new scalar states."""
+        if sum([len(active) for _, active in stepped]) == len(self.counters.array):
             self.counters.advance_all()
         else:
             for bucket, active in stepped:
                 self.counters.advance(bucket.where[list(active)])
-        counted = {bucket.groups[i] for bucket, active in stepped if bucket.rule.counts == "group" for i in active}
-        for g in counted:
-            self.groups[g][STEP] += 1
+        if self._counts_by_group:
+            counted = {bucket.groups[i] for bucket, active in stepped if bucket.rule.counts == "group" for i in active}
+            for g in counted:
+                self.groups[g][STEP] += 1
+        if self.writes:
+            self.write()
 
     def write(self) -> None:
         """Writes the new scalar states."""

@@ -63,5 +63,5 @@ def run_sparse(bucket: Bucket, index: int, grad: Tensor, scalars: StepScalars) -
 
 def _run_eager(program: Program, item: Item, grad: Tensor, scalars: StepScalars) -> None:
     executor = EagerExecutor(program, [item])
-    executor.bind([grad])
+    executor.bind({0: grad})
     executor.run(scalars)

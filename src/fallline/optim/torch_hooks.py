@@ -11,15 +11,10 @@ from typing import Any
 import torch
 from torch.optim import optimizer as torch_optimizer
 
-_GLOBAL_HOOKS = [
+GLOBAL_HOOKS = [
     getattr(torch_optimizer, name, {}) for name in ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
 ]
-
-
-def has_hooks(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether somebody has registered a hook on this optimizer, or on all of them."""
-    own: Any = optimizer
-    return bool(own._optimizer_step_pre_hooks or own._optimizer_step_post_hooks or any(_GLOBAL_HOOKS))
+"""Hooks that somebody has registered on all optimizers."""
 
 
 def _always() -> bool:

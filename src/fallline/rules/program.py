@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ class Program:
         """Whether one pass without reductions and small arrays suffices, so that layout and grouping do not matter."""
         return not self.reductions and not self.small_operands
 
-    @property
+    @functools.cached_property
     def uses_gradient(self) -> bool:
         return self.grad in self.operands
 
@@ -76,7 +77,7 @@ class Program:
         nodes = [node for level in self.reductions for node in level if node.space == Space.ALL]
         return {node.index: position for position, node in enumerate(nodes)}
 
-    @property
+    @functools.cached_property
     def couples_parameters(self) -> bool:
         """Whether a reduction runs over all parameters, so that all of them must step together."""
         return bool(self.over_all)
@@ -91,27 +92,53 @@ class Program:
 
     @functools.cached_property
     def host(self) -> Callable[..., tuple[tuple[float, ...], tuple[float, ...]]]:
-        """``host(*values of host_inputs)`` → the numbers of ``host_values``, and those of ``host_writes``."""
+        """``host(*values of host_inputs)`` → the numbers of ``host_values``, and those of ``host_writes``.
+
+        Python's own operators are tried first, since a step of a small model is not much longer than a few calls; where
+        they raise, the functions that follow IEEE compute everything again.
+        """
+        inputs = ", ".join(f"_{name}" for name in self.host_inputs)
+        source = (
+            f"def careful({inputs}):\n{self._host_lines({}, '    ')}\n"
+            f"def host({inputs}):\n    try:\n{self._host_lines(PLAIN_ON_HOST, '        ')}"
+            f"    except (ArithmeticError, ValueError):\n        return careful({inputs})\n"
+        )
         scope: dict[str, Any] = {f"do_{op}": function for op, function in (HOST_FUNCTIONS | CASTS).items()}
-        infix = {"add": "+", "sub": "-", "mul": "*", "lt": "<", "le": "<=", "eq": "=="}
+        scope.update(math=math, inf=math.inf, nan=math.nan)
+        exec(source, scope)
+        return scope["host"]
+
+    def _host_lines(self, forms: Mapping[str, str], indent: str) -> str:
+        """The statements of ``host``; ``forms`` has the operations that are not calls of their function."""
         lines = []
-        targets = (*self.host_values, *self.host_writes.values())
-        for node in reachable(targets):
+        for node in reachable((*self.host_values, *self.host_writes.values())):
             if node.op in ("const", "host"):
                 continue
             args = [_host_name(a) for a in node.args]
-            if node.op in infix:
-                value = f"{args[0]} {infix[node.op]} {args[1]}"
-            else:
-                value = f"do_{node.op}({', '.join(args)})"
-            lines.append(f"    t{node.index} = {value}\n")
+            value = forms[node.op].format(*args) if node.op in forms else f"do_{node.op}({', '.join(args)})"
+            lines.append(f"{indent}t{node.index} = {value}\n")
         values = "".join(f"{_host_name(n)}, " for n in self.host_values)
         writes = "".join(f"{_host_name(n)}, " for n in self.host_writes.values())
-        inputs = ", ".join(f"_{name}" for name in self.host_inputs)
-        source = f"def host({inputs}):\n{''.join(lines)}    return ({values}), ({writes})\n"
-        scope.update(inf=float("inf"), nan=float("nan"))
-        exec(source, scope)
-        return scope["host"]
+        return "".join((*lines, f"{indent}return ({values}), ({writes})\n"))
+
+
+PLAIN_ON_HOST = {
+    "add": "{} + {}",
+    "sub": "{} - {}",
+    "mul": "{} * {}",
+    "div": "{} / {}",
+    "pow": "math.pow({}, {})",
+    "neg": "-({})",
+    "sqrt": "math.sqrt({})",
+    "rsqrt": "1.0 / math.sqrt({})",
+    "where": "{1} if {0} else {2}",
+    "minimum": "{0} if {0} < {1} or {0} != {0} else {1}",
+    "maximum": "{0} if {0} > {1} or {0} != {0} else {1}",
+    "lt": "{} < {}",
+    "le": "{} <= {}",
+    "eq": "{} == {}",
+}
+"""Operations as Python writes them, which differ from those that follow IEEE only in that they may raise."""
 
 
 def _host_name(node: Node) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ctypes import addressof, c_double, c_int32, c_int64, c_uint64, c_void_p
 from typing import Any
 
@@ -20,6 +20,7 @@ from fallline.lower.executor import Deferred, Executor, Partial, Passes, StepSca
 from fallline.lower.item import Item, Operand, program_view
 from fallline.lower.native.kernels import Kernel
 from fallline.lower.native.library import CJob, COperand, CTensor
+from fallline.lower.native.torch_watch import TorchWatch, torch_reader
 from fallline.rules.graph import Node, Space
 
 DENSE = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
@@ -57,7 +58,11 @@ class NativeExecutor(Executor):
         self.tensors = (CTensor * max(1, count))()
         self.set_of = (c_int32 * max(1, count))()
         self.pointers = (c_uint64 * max(1, count))()
-        self.pack = struct.Struct(f"{count}Q").pack_into
+        self._pack = struct.Struct(f"{count}Q").pack_into
+        self._native_watch: TorchWatch | None = None
+        self._binding: object = None
+        """Another object after every ``bind``: executors that follow this one describe gradients anew then."""
+        self._followed: object = None
         self.keep: list[list[Any]] = [[] for _ in items]
         self.grad_strides: list[tuple[int, ...] | None] = [None] * count
         self.grad_arrays: dict[int, Any] = {}
@@ -82,9 +87,9 @@ class NativeExecutor(Executor):
         self.rounding = [i for i, item in enumerate(items) if item.rounds_at_random]
         self.uniform = True
         self.sets = (c_double * max(1, len(self.program.host_values)))()
-        # Somebody may give a state other memory (share_memory_(), v.data = …).  Of parameters the plan knows it.
-        self.watched = [t for item in self.items for t in _states(item)]
-        self.watched_at = list(map(Tensor.data_ptr, self.watched))
+        # Somebody may give a state other memory (share_memory_(), v.data = …).
+        self.states = [_states(item) for item in self.items]
+        self.states_at = [list(map(Tensor.data_ptr, states)) for states in self.states]
 
     @property
     def launches(self) -> int:
@@ -161,21 +166,54 @@ class NativeExecutor(Executor):
             strides = addressof(array)
         return COperand(data=data.data_ptr(), strides=strides, format=DENSE[data.dtype], stochastic=operand.stochastic)
 
-    def has_moved(self) -> bool:
-        return list(map(Tensor.data_ptr, self.watched)) != self.watched_at
+    def has_moved(self, items: Sequence[int]) -> bool:
+        return any(list(map(Tensor.data_ptr, self.states[i])) != self.states_at[i] for i in items)
 
-    def rebind(self, grads: Sequence[Tensor]) -> None:
-        self.grads = grads
-        self.pack(self.pointers, 0, *map(Tensor.data_ptr, grads))
-
-    def bind(self, grads: Sequence[Tensor | None]) -> bool:
-        self.grads = taken = list(grads)
+    def bind(self, grads: Mapping[int, Tensor]) -> bool:
+        super().bind(grads)
+        self.grads = taken = {i: g if g.dtype in DENSE else g.to(torch.float32) for i, g in grads.items()}
         ctypes.memset(self.pointers, 0, ctypes.sizeof(self.pointers))
-        for i, grad in enumerate(grads):
-            if grad is not None:
-                taken[i] = grad if grad.dtype in DENSE else grad.to(torch.float32)
-                self.bind_one(i, taken[i])  # type: ignore[arg-type]
-        return all(a is b for a, b in zip(taken, grads, strict=True))
+        for i, grad in taken.items():
+            self.bind_one(i, grad)
+        self._binding = object()
+        return all(taken[i] is grad for i, grad in grads.items())
+
+    def watch(self, params: Sequence[Tensor] | None) -> None:
+        reader = torch_reader()
+        self._native_watch = None
+        if params is not None and reader is not None:
+            states = [state for states in self.states for state in states]
+            watch = TorchWatch(reader, params, states, self.pointers)
+            self._native_watch = watch if watch.can_look else None
+        super().watch(params if self._native_watch is None else None)
+
+    def rebind(self) -> bool:
+        if self._native_watch is not None:
+            self.present = range(len(self.items))
+            return self._native_watch.look()
+        if not super().rebind():
+            return False
+        self._pack(self.pointers, 0, *map(Tensor.data_ptr, self.grads.values()))
+        return True
+
+    def release(self) -> None:
+        if self._native_watch is None:
+            super().release()
+
+    def follow(self, other: Executor) -> None:
+        assert isinstance(other, NativeExecutor)
+        if self._followed is not other._binding:
+            watch = other._native_watch
+            self.bind(other.grads if watch is None else watch.gradients())
+            self._followed = other._binding
+        else:
+            ctypes.memmove(self.pointers, other.pointers, ctypes.sizeof(self.pointers))
+        self.grads, self.present = other.grads, other.present
+
+    def tell_autograd(self, params: Sequence[Tensor], stepped: Sequence[int]) -> None:
+        watch = self._native_watch
+        if watch is None or len(stepped) != len(self.items) or not watch.tell_autograd():
+            super().tell_autograd(params, stepped)
 
     def bind_one(self, i: int, grad: Tensor) -> None:
         self.pointers[i] = grad.data_ptr()
@@ -216,11 +254,11 @@ class NativeExecutor(Executor):
     def run(self, scalars: StepScalars) -> Deferred:
         self.take(scalars)
         self.step_function(self.job, self.kernel.library.backend, torch.get_num_threads())
-        return self.deferred()
+        return self.deferred() if self.program.deferred_writes else {}
 
     def passes(self, scalars: StepScalars) -> Passes:
         self.take(scalars)
-        active = self.active()
+        active = self.present
         handle, backend, threads = self.kernel.library.handle, self.kernel.library.backend, torch.get_num_threads()
         handle.fl_begin(self.job)
         for k in range(len(self.program.reductions) + 1):
@@ -272,8 +310,6 @@ class NativeExecutor(Executor):
         return int(tensor.batch * lines.get(node.space, 1))
 
     def deferred(self) -> Deferred:
-        if not self.program.deferred_writes:
-            return {}
         slots, count = self.kernel.slots, self.n_scalars
         return {
             name: [self.scalars[i * count + slots.scalar[node.index]] for i in range(len(self.items))]

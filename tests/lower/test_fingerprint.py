@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn import Parameter
 
-from fallline.optim import fingerprint
-from fallline.optim.fingerprint import Fingerprint
+from fallline.lower import fingerprint
+from fallline.lower.fingerprint import Fingerprint
 
 OTHERS = {
     "none": None,
