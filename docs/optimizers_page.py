@@ -1,4 +1,4 @@
-"""Writes ``docs/optimizers.md`` from what `fallline.info` knows: ``python docs/optimizers_page.py``.
+"""Writes ``docs/optimizers.md`` from the data of `fallline.info`: ``python docs/optimizers_page.py``.
 
 ``--check`` writes nothing and fails if the page is not current.
 """
@@ -28,49 +28,49 @@ BITS = {"float32": "32", "bfloat16": "16", "int8": "8", "int4": "4"}
 INTRODUCTION = """\
 # Optimizers
 
-Written by `make docs` from the data behind `fallline.info(name)`; a test keeps it current. Each optimizer is one
-file in `src/fallline/optimizers/`, its equations written once; every lowering and format runs these equations.
+`make docs` writes this page from the data behind `fallline.info(name)`, and a test keeps it current. Each optimizer
+is one file in `src/fallline/optimizers/`, which holds its equations once; every lowering and format runs these
+equations. [library.md](library.md) says how to use them, [rules.md](rules.md) how to write one of your own, and
+[elsewhere.md](elsewhere.md) where other packages compute something else under the same name.
 
-Bytes are per float32 parameter of a large matrix, with the defaults of each class. "Moved" counts what one step
-reads and writes, gradient included, each pass over memory counted; it is what a step's time is made of.
-"Elsewhere" says where other packages compute something else under the same name.
+Bytes are per float32 parameter of a large matrix, with the defaults of each class. "Moved" counts the bytes that one
+step reads and writes, including the gradient and every pass over memory; the time of a step follows from them.
 
-Below the optimizers: [averages of weights](#averages), [schedules](#schedules), [finding a learning
+Below the optimizers are [averages of weights](#averages), [schedules](#schedules), a way of [finding a learning
 rate](#finding) and [methods for small problems](#small_problems).
 
-All of them take these options by name, `cautious` where their equations have a direction to mask; they refuse
-`capturable`, `differentiable` and DTensor by name:
+All optimizers take the following options by name; `cautious` needs equations that have a direction to mask. They
+refuse `capturable`, `differentiable` and DTensor by name:
 """
 
 OPTIONS = {
-    "maximize": "Climbs: the gradient counts with the other sign.",
-    "foreach": "Chooses the lowering together with `fused`. Both `None`: the fastest one that is correct; "
-    "`foreach=True, fused=False`: torch's foreach operations; both `False`: the eager reference.",
-    "fused": "`True`: the native kernels, one launch for many tensors; with `foreach=False` one for each.",
-    "compiled": "`torch.compile` makes the kernels.",
-    "lowering": "The way to run by its name, instead of these flags: `native`, `native each`, `foreach`, `eager`, "
+    "maximize": "Climbs instead of descending: the gradient enters with the opposite sign.",
+    "foreach": "Chooses the lowering together with `fused`. With both `None`, the fastest lowering that is correct "
+    "runs; `foreach=True, fused=False` runs torch's foreach operations; both `False` run the eager reference.",
+    "fused": "`True` runs the native kernels, one launch for many tensors; with `foreach=False` one launch for each.",
+    "compiled": "`True` lets `torch.compile` make the kernels.",
+    "lowering": "Names the lowering instead of these flags: `native`, `native each`, `foreach`, `eager`, "
     "`compiled`, or one that was registered.",
-    "cautious": "Masks the direction u that lr multiplies by k, 1 where u·g > 0 and else 0, and scales up what is "
-    "left: u ← u·k / max(mean(k), 1e-3), with the mean of each tensor. States and weight decay are not masked.",
-    "state_dtype": "How states are stored: in 32 bits; in `bfloat16`, rounded stochastically; or in codes of 8 or 4 "
-    f"bits, `int8` and `int4`, in tensors of at least {MIN_ELEMENTS:,} elements, while smaller ones stay float32. "
-    "States of float64 parameters stay float64. Each optimizer says which states stay in 32 bits always.",
-    "stochastic_rounding": "Rounds 16-bit parameters up or down at random, so that small steps count in the mean.",
-    "master_weights": "Keeps a float32 copy of 16-bit parameters, the other way not to lose small steps; it costs 4 "
-    "bytes per parameter.",
-    "rounding_seed": "An integer; with the step and the number of the parameter it decides all random roundings, in "
-    "every lowering alike.",
+    "cautious": "Masks the direction u, which lr multiplies, by k, which is 1 where u·g > 0 and 0 elsewhere, and "
+    "scales up the rest: u ← u·k / max(mean(k), 1e-3), with the mean of each tensor. States and weight decay are not "
+    "masked.",
+    "state_dtype": "Says how states are stored: in `float32`; in `bfloat16`, rounded stochastically; or in codes of 8 "
+    f"or 4 bits, `int8` and `int4`, in tensors of at least {MIN_ELEMENTS:,} elements, while smaller tensors stay "
+    "float32. States of float64 parameters stay float64. Each optimizer says which states always stay in 32 bits.",
+    "stochastic_rounding": "Rounds 16-bit parameters up or down at random, so that small steps count on average.",
+    "master_weights": "Keeps a float32 copy of 16-bit parameters, which is another way not to lose small steps; it "
+    "costs 4 bytes per parameter.",
+    "rounding_seed": "An integer that, with the step and the number of the parameter, decides all random roundings; "
+    "they are the same in every lowering.",
     "clip_norm": "Multiplies all gradients by min(1, clip_norm / (norm + 1e-6)), as `torch.nn.utils.clip_grad_norm_` "
-    "does, with the norm of all of them, which is then in `optimizer.grad_norm`, infinite after a step that a "
-    "GradScaler skips; they are not written to.",
+    "does, but does not write to them. Their common norm is then in `optimizer.grad_norm`; it is infinite after a step "
+    "that a GradScaler skips.",
     "skip_nonfinite": "Makes no step, and counts none, if a gradient has an infinity or NaN.",
 }
 
 AFTER_OPTIONS = """\
-A checkpoint brings `maximize`, `cautious` and `rounding_seed` along; of the others those hold that the optimizer was
-made with, and states are converted. Other packages scale a cautious step differently: lion-pytorch by a mean of at
-least 1e-5, C-Optim's Lion and pytorch_optimizer by n / (Σk + 1) with the number n of elements; C-Optim's AdamW has
-the mean above, but its ε is not corrected for the start of v.
+A checkpoint carries `maximize`, `cautious` and `rounding_seed`. The other options keep the values that the optimizer
+was made with, and loaded states are converted to them.
 """
 
 
@@ -82,15 +82,16 @@ def page(infos: Sequence[Info]) -> str:
 
 
 def options() -> str:
-    """What every optimizer takes; an option without a text here is an error."""
+    """The options that every optimizer takes; an option without a text here is an error."""
     rows = ["| option | default | belongs to | what it does |", "|---|---|---|---|"]
     for name, default in {**GROUP_OPTIONS, **OPTIMIZER_OPTIONS}.items():
         if name not in REFUSED:
             owner = "a group" if name in GROUP_OPTIONS else "the optimizer"
             rows.append(f"| `{name}` | `{default!r}` | {owner} | {OPTIONS[name]} |")
     rows.append(
-        "| `layer_lr_decay` | `None` | `fallline.create` with a model | Multiplies lr by this factor in (0, 1] for "
-        "every layer further from the output; the first number in a parameter's name is that of its layer. |"
+        "| `layer_lr_decay` | `None` | `fallline.create` with a model | Multiplies lr by this factor in (0, 1] once "
+        "for each layer between a parameter and the output; the first number in a parameter's name is that of its "
+        "layer. |"
     )
     return "\n".join(rows) + "\n"
 
@@ -180,17 +181,25 @@ def facts(info: Info) -> list[str]:
     if "complex parameters" in info.cannot:
         lines.append("- Refuses complex parameters: its equations depend on the axes of a tensor.")
     if "cautious" in info.cannot:
-        lines.append("- Refuses `cautious=True`: its equations have no direction that could be masked.")
+        lines.append("- Refuses `cautious=True`, because its equations have no direction that could be masked.")
     lines += [f"- Deviation: {inline(text)}." for text in info.deviations]
-    lines += [f"- Elsewhere: {inline(text)}." for text in info.elsewhere]
+    if info.class_name in elsewhere():
+        lines.append(
+            f"- Other packages compute [something else](elsewhere.md#{info.class_name.lower()}) under this name."
+        )
     return [*lines, ""]
+
+
+def elsewhere() -> list[str]:
+    """Classes with a chapter on the page about other packages."""
+    return re.findall(r"^## (\w+)$", PAGE.with_name("elsewhere.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
 # ---------------------------------------------------------------------------- around an optimizer
 
 
 def around() -> list[str]:
-    """What optimizers are used with: the same kind of page, from the same kind of docstring."""
+    """The companions of optimizers: the same kind of page, from the same kind of docstring."""
     averages = {(fallline.LawaQueue, fallline.LawaEma): "lawa_queue", (fallline.WeightEma,): "weight_ema"}
     parts = [AVERAGES, kept_by_averages([cls for classes in averages for cls in classes])]
     parts += [companion(classes, name) for classes, name in averages.items()]
@@ -209,10 +218,11 @@ AVERAGES = """\
 
 ## Averages
 
-Wrappers of any optimizer, of torch or of fallline: train the raw weights, evaluate their average. `eval()` swaps the
-average into the model, `train()` swaps the raw weights back, `with avg.averaged():` does both; a step in between
-raises, and a checkpoint made in between warns once. They are optimizers themselves, so that schedulers,
-`GradScaler` and checkpoints take them. The Schedule-Free optimizers average by themselves, with the same two modes.
+These wrap any optimizer, of torch or of fallline: the raw weights are trained, and their average is evaluated.
+`eval()` swaps the average into the model, `train()` swaps the raw weights back, and `with avg.averaged():` does both.
+A step in between raises an error, and a checkpoint made in between warns once. The wrappers are optimizers
+themselves, so schedulers, `GradScaler` and checkpoints accept them. The Schedule-Free optimizers average their
+weights by themselves and have the same two modes.
 """
 
 SCHEDULES = """\
@@ -220,8 +230,8 @@ SCHEDULES = """\
 
 ## Schedules
 
-Each is a `torch.optim.lr_scheduler.LRScheduler` and, in `fallline.schedules`, a function of the number of updates. The
-quirks of published first steps have names (`first_step=`).
+Each schedule is a `torch.optim.lr_scheduler.LRScheduler` and, in `fallline.schedules`, a function of the number of
+updates. Published implementations treat the first step differently; `first_step=` names the forms.
 """
 
 FINDING = """\
@@ -235,12 +245,12 @@ SMALL = """\
 
 ## Small problems
 
-Methods to see what the practical ones approximate: plain torch, no rules, no kernels.
+These methods show what the practical ones approximate. They are plain torch, without rules and kernels.
 """
 
 
 def kept_by_averages(classes: Sequence[Any]) -> str:
-    """What each keeps, counted in a checkpoint."""
+    """The bytes that each average keeps, counted in a checkpoint."""
     lines = ["| average | bytes kept per float32 parameter |", "|---|---|"]
     for cls in classes:
         param = torch.nn.Parameter(torch.ones(1000))

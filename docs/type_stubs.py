@@ -22,7 +22,7 @@ from fallline.optim import modes
 from fallline.optim.classes import builtin_class
 from fallline.optim.options import STATE_DTYPES
 from fallline.optimizers import FILES
-from fallline.optimizers.describe import Description
+from fallline.optimizers.description import Description
 
 STUBS = Path(fallline.__file__).with_name("__init__.pyi")
 

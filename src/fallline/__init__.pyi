@@ -38,7 +38,7 @@ _MODULES: tuple[str, ...]
 StateDtype: TypeAlias = Literal["float32", "bfloat16", "int8", "int4"] | torch.dtype
 
 class ADOPT(RuleOptimizer):
-    r"""ADOPT: Adam that converges with any β₂, by dividing with the second moment of *earlier* gradients.
+    r"""ADOPT: Adam that converges with any β₂, because it divides by the second moment of *earlier* gradients.
 
     Arguments:
         lr: learning rate α.
@@ -46,7 +46,7 @@ class ADOPT(RuleOptimizer):
         eps: ε, the least denominator.
         clip_exp: c, how fast the bound of the divided gradient grows; None does not clip.
         weight_decay: λ, added to the gradient.
-        decouple: take αλ of the weight away instead (from the second step on).
+        decouple: multiply the weights by 1 − αλ instead (from the second step on).
     """
 
     def __init__(
@@ -112,8 +112,8 @@ class AdEMAMix(RuleOptimizer):
         lr: learning rate η.
         betas: decay rates (β₁, β₂, β₃) of the fast mean, the square, and the slow mean.
         alpha: α, the weight of the slow mean.
-        beta3_warmup: T_β, over how many steps β₃ rises from β₁; None: it does not.
-        alpha_warmup: T_α, over how many steps α rises from 0; None: it does not.
+        beta3_warmup: T_β, the number of steps in which β₃ rises from β₁; None keeps β₃ constant.
+        alpha_warmup: T_α, the number of steps in which α rises from 0; None keeps α constant.
         eps: ε, added to the root.
         weight_decay: λ, decoupled.
     """
@@ -153,7 +153,7 @@ class Adadelta(RuleOptimizer):
         rho: ρ, the decay rate of both means.
         eps: ε, inside both roots.
         weight_decay: λ, added to the gradient.
-        gamma: a decay rate of its own for v, as textbooks have it; None: ρ.
+        gamma: a separate decay rate for v, as in textbooks; None takes ρ.
     """
 
     def __init__(
@@ -187,11 +187,11 @@ class Adafactor(RuleOptimizer):
     Arguments:
         lr: learning rate; None with ``relative_step``.
         beta2_decay: the exponent of t; HF calls it decay_rate.
-        eps: (ε₁, ε₂); ε₁ None is the machine epsilon of the dtype that is computed in.
-        d: at most this root mean square of a step; HF calls it clip_threshold.
+        eps: (ε₁, ε₂); if ε₁ is None, it is the machine epsilon of the dtype of the computation.
+        d: the largest root mean square of a step; HF calls it clip_threshold.
         weight_decay: λ.
         variant: "torch" or "hf".  "hf" changes the defaults to lr=None, eps=(1e-30, 1e-3), relative_step=True.
-        beta1: only "hf": decay rate of the mean of the steps; None keeps none.
+        beta1: only "hf": decay rate of the mean of the steps; None keeps no mean.
         scale_parameter: only "hf": multiply the step by max(ε₂, RMS θ).
         relative_step: only "hf": take ρ_t from the step number instead of lr.
         warmup_init: only "hf", with relative_step: min(1e-6·t, 1/√t).
@@ -382,7 +382,7 @@ class AdamW(RuleOptimizer):
         lr: learning rate α.
         betas: decay rates (β₁, β₂) of the two means.
         eps: ε, added to the root.
-        weight_decay: λ; each step takes αλ of the weight away.
+        weight_decay: λ; each step multiplies the weights by 1 − αλ.
         amsgrad: keep and use the running maximum of v (before bias correction).
     """
 
@@ -481,7 +481,7 @@ class Adan(RuleOptimizer):
         betas: decay rates (β₁, β₂, β₃) of the means of the gradient, its difference, and the square.
         eps: ε, added to the root.
         weight_decay: λ.
-        max_grad_norm: clip the norm of all gradients together to this; 0 does not clip.  The same in all groups.
+        max_grad_norm: the largest norm of all gradients together; 0 does not clip.  The same in all groups.
         no_prox: decay as AdamW does instead of by the proximal division.
     """
 
@@ -520,13 +520,13 @@ class Amos(RuleOptimizer):
         eta: η, the expected root mean square of the trained weights; None takes 0.5 for tensors of fewer than two
             axes, √(2/n) for matrices and √(1/n) for more axes, with n = numel / size(0) inputs.
         beta: decay rate of the second moment.
-        momentum: decay rate of a mean of the updates Δ, not corrected for its start; None keeps none.
-        clip_value: clip every element of the gradient to ±this, before all else.
+        momentum: decay rate of a mean of the updates Δ, not corrected for its start; None keeps no mean.
+        clip_value: the largest magnitude of an element of the gradient, clipped first; None does not clip.
         extra_l2: l, further decay.
         c_coef, d_coef: c and d.
         epsilon: ε.
-        reduce: over what v, b and the mean of g² run: "tensor"; "rows" (the last axis, for embeddings: a number
-            per row); "none" (a number per element).
+        reduce: the extent of v, b and the mean of g²: "tensor" (one number per tensor), "rows" (one per row, over the
+            last axis, for embeddings) or "none" (one per element).
     """
 
     def __init__(
@@ -568,10 +568,10 @@ class AmosAlgoPerf(RuleOptimizer):
             axes, √(2/n) for matrices and √(1/n) for more axes, with n = numel / size(0) inputs.
         betas: decay rates (β₁, β₂) of the two means.
         l2: l, strength of the decay beyond what convergence needs.
-        warmup_steps: over so many steps lr rises linearly; 0 does not warm up.
+        warmup_steps: the number of steps in which lr rises linearly; 0 does not warm up.
         max_grad_norm: the largest norm of all gradients together; None does not clip.  The same in all groups.
         style: "adam" or "reduced".
-        reduce: what an overbar is the mean over: "tensor", or "rows" (the last axis, for embeddings).
+        reduce: the extent of the means under an overbar: "tensor", or "rows" (the last axis, for embeddings).
     """
 
     def __init__(
@@ -641,7 +641,7 @@ class GeneralizedAdam(RuleOptimizer):
         betas: decay rates (β₁, β₂); without preconditioning β₁ is the momentum and β₂ has no meaning.
         eps: ε, added to the root.
         eps_root: ε_r, added inside the root.
-        power: p, which root.
+        power: p, the degree of the root.
         weight_decay: λ, decoupled.
         nesterov: look one gradient ahead.
         disable_preconditioning: SGD with momentum instead.
@@ -676,7 +676,7 @@ class GeneralizedAdam(RuleOptimizer):
     ) -> None: ...
 
 class LAMB(RuleOptimizer):
-    r"""LAMB: Adam whose step in each tensor is as long as its weights ask for.
+    r"""LAMB: Adam whose step in each tensor is proportional to the norm of its weights.
 
     Arguments:
         lr: learning rate α.
@@ -684,12 +684,12 @@ class LAMB(RuleOptimizer):
         eps: ε, added to the root.
         weight_decay: λ.
         bias_correction: divide the means by 1 − βᵗ.
-        grad_averaging: the factor 1 − β₁ of g in m; without it, 1.
+        grad_averaging: multiply g by 1 − β₁ in m; False adds g as it is.
         max_grad_norm: G, the largest norm of all gradients together; None does not clip.  The same in all groups.
-        trust_clip: at most 1 as the ratio.
+        trust_clip: limit the ratio to 1.
         always_adapt: use the ratio in groups without decay too (NVIDIA calls it use_nvlamb).
         decoupled_decay: θ ← θ − αλθ before the step, in place of λθ in u.
-        adam_w_mode: False adds λθ to the clipped gradient, in place of u (L2 regularisation).
+        adam_w_mode: add λθ to u; False adds it to the clipped gradient instead (L2 regularisation).
     """
 
     def __init__(
@@ -904,7 +904,7 @@ class NAdam(RuleOptimizer):
         eps: ε, added to the root.
         weight_decay: λ, added to the gradient.
         momentum_decay: ψ, how fast the momentum rises.
-        decoupled_weight_decay: take αλ of the weight away first instead.
+        decoupled_weight_decay: multiply the weights by 1 − αλ first instead.
     """
 
     def __init__(
@@ -940,7 +940,7 @@ class NAdamW(RuleOptimizer):
         lr: learning rate α.
         betas: decay rates (β₁, β₂) of the two means.
         eps: ε, added to the root.
-        weight_decay: λ; each step takes αλ of the weight away.
+        weight_decay: λ; each step multiplies the weights by 1 − αλ.
     """
 
     def __init__(
@@ -1006,11 +1006,11 @@ class NadamP(RuleOptimizer):
     ) -> None: ...
 
 class Prodigy(RuleOptimizer):
-    r"""Prodigy: Adam that finds its own learning rate, from how far the weights have come.
+    r"""Prodigy: Adam that finds its own learning rate, from the distance that the weights have moved.
 
     Arguments:
         lr: α, a factor of the estimated rate.  The same in all groups; a group with 0 rests.
-        betas: decay rates (β₁, β₂) of the two means; β₁ = 0 keeps no m.
+        betas: decay rates (β₁, β₂) of the two means; β₁ = 0 does not store m.
         beta3: decay rate of n and s; None is √β₂.
         eps: ε.
         weight_decay: λ.
@@ -1019,7 +1019,7 @@ class Prodigy(RuleOptimizer):
         safeguard_warmup: leave α out of s, so that a warm-up does not inflate d.
         d0: where d starts.
         d_coef: c; 2 doubles the estimate, 0.5 halves it.
-        growth_rate: κ, at most this factor per step for d.
+        growth_rate: κ, the largest factor by which d grows in a step.
     """
 
     def __init__(
@@ -1061,7 +1061,7 @@ class QHAdam(RuleOptimizer):
         betas: decay rates (β₁, β₂) of the two means.
         nus: (ν₁, ν₂), how much of each mean enters the step.
         weight_decay: λ, added to the gradient.
-        decouple_weight_decay: take αλ of the weight away first instead.
+        decouple_weight_decay: multiply the weights by 1 − αλ first instead.
         eps: ε, added to the root.
     """
 
@@ -1099,7 +1099,7 @@ class QHM(RuleOptimizer):
         momentum: β, the decay rate of the buffer.
         nu: ν, the weight of the buffer in the step.
         weight_decay: λ.
-        weight_decay_type: "grad" adds λθ to the gradient; "direct" takes αλ of the weight away first.
+        weight_decay_type: "grad" adds λθ to the gradient; "direct" multiplies the weights by 1 − αλ first.
     """
 
     def __init__(
@@ -1135,7 +1135,7 @@ class RAdam(RuleOptimizer):
         betas: decay rates (β₁, β₂) of the two means.
         eps: ε, added to the root before its bias correction.
         weight_decay: λ, added to the gradient.
-        decoupled_weight_decay: take αλ of the weight away first instead.
+        decoupled_weight_decay: multiply the weights by 1 − αλ first instead.
     """
 
     def __init__(
@@ -1245,7 +1245,7 @@ class SGDP(RuleOptimizer):
     Arguments:
         lr: learning rate α.
         momentum: μ, below 1.
-        dampening: τ, how much of the gradient does not enter the buffer, the first one included.
+        dampening: τ, the part of the gradient that does not enter the buffer, not even at the first step.
         weight_decay: λ, decoupled, and divided by 1 − μ.
         nesterov: look ahead; the buffer is then not projected.
         eps: ε, added to norms.
@@ -1289,10 +1289,10 @@ class ScheduleFreeAdamW(RuleOptimizer):
         betas: β₁, how far y is from z towards x, between 0 and 1; β₂, decay rate of the second moment.
         eps: ε, added to the root.
         weight_decay: λ.
-        warmup_steps: over so many steps lr rises linearly; 0 does not warm up.
+        warmup_steps: the number of steps in which lr rises linearly; 0 does not warm up.
         r: the power of t in the weights of the average.
         weight_lr_power: p, the power of the largest lr so far in these weights.
-        inner_momentum: decay rate of a mean of the gradients, in place of g in the step; 0 keeps none.
+        inner_momentum: decay rate of a mean of the gradients, which takes the place of g in the step; 0 keeps no mean.
         variant: "schedulefree" or "algoperf", which changes the defaults to lr=0.0017486387539278373,
             betas=(0.9, 0.9955159689799007), weight_decay=0.08121616522670176, r=0.75.
     """
@@ -1336,7 +1336,7 @@ class ScheduleFreeProdigy(RuleOptimizer):
         betas: β₁, how far y is from z towards x, between 0 and 1; β₂, decay rate of the second moment.
         eps: ε.
         weight_decay: λ, taken at x.
-        warmup_steps: over so many steps lr rises linearly; 0 does not warm up.
+        warmup_steps: the number of steps in which lr rises linearly; 0 does not warm up.
         r: the power of t in the weights of the average.
         d0: where d starts.
         d_coef: k; 2 doubles the estimate, 0.5 halves it.
@@ -1379,7 +1379,7 @@ class ScheduleFreeSGD(RuleOptimizer):
         lr: learning rate α.
         momentum: β, between 0 and 1.
         weight_decay: λ, applied at y.
-        warmup_steps: over so many steps lr rises linearly; 0 does not warm up.
+        warmup_steps: the number of steps in which lr rises linearly; 0 does not warm up.
         r: the power of t in the weights of the average.
         weight_lr_power: p, the power of the largest lr so far in these weights.
     """
@@ -1420,8 +1420,8 @@ class SophiaG(RuleOptimizer):
         betas: decay rates (β₁, β₂) of the gradient and of the curvature.
         rho: ρ, the scale of the curvature.
         weight_decay: λ, decoupled.
-        bs: B, the number of tokens per optimizer step (batch × sequence length × accumulation), by which the
-            squared mean gradients are too small.
+        bs: B, the number of tokens per optimizer step (batch × sequence length × accumulation); squared mean
+            gradients underestimate the curvature by this factor.
     """
 
     def __init__(

@@ -49,8 +49,6 @@ class Info:
     sources: tuple[str, ...]
     deviations: tuple[str, ...]
     """Where it differs from its sources."""
-    elsewhere: tuple[str, ...]
-    """Where other packages differ under the same name."""
     torch_class: str | None
     preset_of: str | None
     sparse_gradients: bool
@@ -74,7 +72,6 @@ class Info:
         if self.sources:
             lines.append("follows: " + ", ".join(self.sources))
         lines += [f"deviation: {d}" for d in self.deviations]
-        lines += [f"elsewhere: {d}" for d in self.elsewhere]
         if self.torch_class:
             lines.append(f"exchanges checkpoints with torch.optim.{self.torch_class}")
         lines.append("cannot: " + ", ".join(self.cannot))
@@ -130,7 +127,6 @@ def info(name: str) -> Info:
         float32_with={n: s.wide for n, s in rule.states.items() if isinstance(s.wide, str)},
         sources=described.sources,
         deviations=described.deviations,
-        elsewhere=described.elsewhere,
         torch_class=described.torch_class,
         preset_of=described.preset_of,
         sparse_gradients=described.sparse,

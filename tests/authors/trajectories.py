@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ import fallline
 Shapes = Sequence[tuple[int, ...]]
 Make = Callable[[list[Tensor]], Any]
 
+ELSEWHERE = (Path(__file__).parents[2] / "docs" / "elsewhere.md").read_text(encoding="utf-8")
 SHAPES: Shapes = [(7, 5), (4, 3, 2), (2, 3, 2, 2), (6,), ()]
 STEPS = 25
 SAME = {torch.float64: 1e-12, torch.float32: 2e-5}
@@ -55,6 +57,7 @@ def apart(theirs: Make, ours: Make, **options: Any) -> float:
 
 
 def explained(name: str, *words: str) -> bool:
-    """Whether the page of an optimizer has a sentence with all these words."""
+    """Whether the documentation of an optimizer has a sentence with all these words."""
     info = fallline.info(name)
-    return any(all(word in text for word in words) for text in (*info.deviations, *info.elsewhere))
+    chapter = ELSEWHERE.partition(f"\n## {info.class_name}\n")[2].partition("\n## ")[0]
+    return any(all(word in text for word in words) for text in (*info.deviations, *chapter.splitlines()))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import fallline
-from fallline.averaging import LawaEma, LawaQueue, WeightEma, contents
+from fallline.averaging import LawaEma, LawaQueue, WeightEma, swap
 from tests.contract.trajectories import assert_near, assert_same, parameters, values
 
 from .averages import averaged, lawa_ema, lawa_queue, own, run, weight_ema
@@ -126,7 +126,7 @@ def test_ema_of_complex_weights():
     ids=["transposed", "channels_last", "gaps", "long rows"],
 )
 def test_layouts_in_blocks(make, monkeypatch):
-    monkeypatch.setattr(contents, "BLOCK", 64)
+    monkeypatch.setattr(swap, "BLOCK", 64)
     for name in ("queue", "ema"):
         param = torch.nn.Parameter(make())
         opt = torch.optim.SGD([param], lr=0.1)
@@ -140,8 +140,8 @@ def test_layouts_in_blocks(make, monkeypatch):
 @pytest.mark.parametrize("shape", [(1000, 1000), (1, 200_000), (70_000, 1, 2), (3,)])
 def test_blocks_cover_everything_once(shape):
     tensor = torch.zeros(shape)
-    for (part,) in contents.blocks([tensor]):
-        assert part.numel() <= contents.BLOCK
+    for (part,) in swap.blocks([tensor]):
+        assert part.numel() <= swap.BLOCK
         part += 1
     assert bool((tensor == 1).all())
 
@@ -150,7 +150,7 @@ def test_exchange_keeps_every_bit():
     a = torch.tensor([0.0, -0.0, float("nan"), float("inf"), 1e-45])
     b = torch.arange(5.0)
     bits = a.clone().view(torch.int32), b.clone().view(torch.int32)
-    contents.exchange(a, b)
+    swap.exchange(a, b)
     assert_same((b.view(torch.int32), a.view(torch.int32)), bits)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch.nn import Parameter
 
 import fallline
-from fallline.optimizers import description, descriptions
+from fallline.optimizers import description_of, descriptions
 
 from .trajectories import Unchanged, assert_same, parameters, run, values
 
@@ -281,7 +281,7 @@ BOUNDED = [(d.class_name, name) for d in descriptions() for name, note in d.rule
 @pytest.mark.parametrize(("optimizer", "name"), BOUNDED)
 @pytest.mark.parametrize("value", [math.inf, math.nan])
 def test_what_is_not_finite_is_told_so(optimizer, name, value):
-    make, described = getattr(fallline, optimizer), description(optimizer)
+    make, described = getattr(fallline, optimizer), description_of(optimizer)
     alias, parts = next(((a, ps) for a, ps in described.rule.aliases.items() if name in ps), (name, ()))
     spelled = f"{alias}[{parts.index(name)}]" if parts else name
     given = (

@@ -201,7 +201,7 @@ def test_export_for_torch_decodes_low_bit_states():
 @pytest.mark.parametrize("name", ["AdamW", "Adam", "Adagrad", "RMSprop", "NAdam", "RAdam", "Adadelta", "Adamax", "SGD"])
 def test_torch_does_not_go_on_from_codes(name, state_dtype):
     """torch takes any state named exp_avg: codes must not have that name.  It stops at its first step, except SGD,
-    which begins its momentum anew; docs/using.md says so, and the recipe there is that of the last lines."""
+    which begins its momentum anew; docs/library.md says so, and its recipe is that of the last lines."""
     options = {"lr": 0.1, **({"momentum": 0.9} if name == "SGD" else {})}
     params = parameters((70, 70))
     opt = getattr(fallline, name)(params, state_dtype=state_dtype, **options)

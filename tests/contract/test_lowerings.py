@@ -273,7 +273,7 @@ def test_rule_with_more_passes_than_the_engine_runs_says_so(cache):
     params = parameters((5,))
     params[0].grad = torch.ones(5)
     opt = fallline.optimizer(many_passes, lr=0.1)(params)
-    with pytest.warns(RuntimeWarning, match="goes through memory more than 6 times"):
+    with pytest.warns(RuntimeWarning, match="needs more than 6 passes over memory"):
         opt.step()
     assert "foreach" in opt.explain()
 

@@ -10,7 +10,7 @@ from torch import nn
 
 import fallline
 from fallline import optimizers
-from fallline.optimizers.describe import Description
+from fallline.optimizers.description import Description
 from fallline.rules import rule
 
 from .trajectories import assert_same, parameters, python, run, values
@@ -132,7 +132,7 @@ def test_model_without_parameters():
 
 @pytest.mark.parametrize("class_name", NAMES)
 def test_created_by_any_of_its_names(class_name):
-    name = optimizers.description(class_name).name
+    name = optimizers.description_of(class_name).name
     for spelling in (name, name.upper(), class_name):
         assert type(fallline.create(spelling, parameters((3,)))) is getattr(fallline, class_name)
 
@@ -176,7 +176,7 @@ def test_entry_of_a_rule_cannot_be_a_method_that_optimizers_have(name):
 
 
 def test_list_optimizers():
-    assert fallline.list_optimizers() == sorted(optimizers.description(n).name for n in NAMES)
+    assert fallline.list_optimizers() == sorted(optimizers.description_of(n).name for n in NAMES)
     assert set(fallline.list_optimizers("adam*")) >= {"adam", "adam8bit", "adamw", "adamw8bit"}
     assert "lion" not in fallline.list_optimizers("adam*")
     assert set(fallline.list_optimizers("*8BIT")) >= {"adam8bit", "adamw8bit", "lion8bit"}
@@ -189,7 +189,7 @@ def test_list_optimizers():
 @pytest.mark.parametrize("class_name", NAMES)
 def test_info_says_everything(class_name):
     info = fallline.info(class_name)
-    described = optimizers.description(class_name)
+    described = optimizers.description_of(class_name)
     assert (info.name, info.class_name) == (described.name, class_name)
     assert info.summary and "\n" not in info.summary
     assert f"def {described.rule.name}(" in info.equations
@@ -275,7 +275,7 @@ def test_classes_are_made_once_and_look_like_classes():
     assert set(NAMES) <= set(dir(fallline))
 
 
-@pytest.mark.parametrize("class_name", [n for n in NAMES if optimizers.description(n).torch_class == n])
+@pytest.mark.parametrize("class_name", [n for n in NAMES if optimizers.description_of(n).torch_class == n])
 def test_hyperparameters_are_where_torch_has_them(class_name):
     """Drop-in: positional arguments mean the same."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
@@ -310,12 +310,12 @@ def test_import_is_lazy():
 def test_every_optimizer_file_is_in_the_table_and_every_name_is_real():
     found = {}
     for module in pkgutil.iter_modules(optimizers.__path__):
-        if module.name != "describe":
+        if module.name != "description":
             contents = vars(importlib.import_module(f"fallline.optimizers.{module.name}")).values()
             found.update({d.class_name: module.name for d in contents if isinstance(d, Description)})
             assert any(isinstance(d, Description) for d in contents), f"{module.name} declares no optimizer"
     assert found == optimizers.FILES
-    assert len({optimizers.description(n).name for n in NAMES}) == len(NAMES)
+    assert len({optimizers.description_of(n).name for n in NAMES}) == len(NAMES)
     assert not set(NAMES) & set(fallline._PUBLIC)
 
 

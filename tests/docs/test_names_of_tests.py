@@ -1,4 +1,4 @@
-"""Pages that point to tests point to tests that are there."""
+"""Pages that name tests or files name those that exist."""
 
 from __future__ import annotations
 
@@ -26,6 +26,16 @@ def test_named_tests_exist(page: Path) -> None:
         for file, name in re.findall(r"(?:([\w/]*test_\w+\.py)(?:::)?)?(test_\w+)?", quoted):
             if file or name:
                 assert {name or min(names_in(file), default="")} & names_in(file), f"{page.name} names {file} {name}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "optimizers.md"], ids=lambda page: page.name)
+def test_named_files_exist(page: Path) -> None:
+    """Paths are from the root, from the package, or from the folder that the sentence is about."""
+    there = {path.as_posix() for path in ROOT.glob("*") if path.is_file()}
+    for folder in ("src", "tests", "docs", "benchmarks", "examples"):
+        there |= {path.as_posix() for path in (ROOT / folder).rglob("*")}
+    for named in re.findall(r"`([\w/]+\.(?:py|h|cpp|json|toml))`", page.read_text(encoding="utf-8")):
+        assert any(path.endswith(f"/{named}") for path in there), f"{page.name} names {named}"
 
 
 def test_something_is_named() -> None:

@@ -39,6 +39,12 @@ def test_every_optimizer_is_on_it_and_every_link_leads_there(page: str) -> None:
     assert set(re.findall(r"\]\(#(\w+)\)", page)) == {*fallline.list_optimizers(), *CHAPTERS}
 
 
+def test_chapters_about_other_packages_belong_to_optimizers_that_link_to_them(writer: ModuleType, page: str) -> None:
+    chapters = writer.elsewhere()
+    assert {fallline.info(name).class_name for name in OWN} >= set(chapters) != set()
+    assert re.findall(r"\(elsewhere\.md#(\w+)\)", page) == sorted(name.lower() for name in chapters)
+
+
 def test_everything_public_that_is_used_with_an_optimizer_is_on_it(page: str) -> None:
     for name in [*averaging.__all__, *schedules.__all__, *teaching.__all__, "lr_range_test"]:
         shown = name if name == "lr_range_test" or not name.islower() else "".join(map(str.capitalize, name.split("_")))

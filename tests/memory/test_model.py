@@ -168,7 +168,9 @@ def test_groups_have_the_temporaries_of_their_own_rule() -> None:
 
 
 def test_lowering_that_cannot_be_counted_is_named() -> None:
-    with pytest.raises(ValueError, match="'compiled' allocates cannot be counted; this is known of eager, foreach"):
+    with pytest.raises(
+        ValueError, match="temporaries of the lowering 'compiled' cannot be counted; those of eager, foreach"
+    ):
         memory_of(fallline.AdamW(parameters()), "compiled")
 
 

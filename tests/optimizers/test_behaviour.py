@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import fallline
-from fallline.optimizers import FILES, description
+from fallline.optimizers import FILES, description_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -366,7 +366,7 @@ def test_8_bit_states_train_as_well(name: str) -> None:
 
 
 def test_every_rule_with_low_bit_states_is_tried_in_8_bits() -> None:
-    low = {n for n in ELEMENTWISE if any(s.low_bit for s in description(n).rule.states.values())}
+    low = {n for n in ELEMENTWISE if any(s.low_bit for s in description_of(n).rule.states.values())}
     assert low == set(SETTINGS)
     assert set(ELEMENTWISE) <= set(FILES)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import fallline
-from fallline.optimizers import description
+from fallline.optimizers import description_of
 from tests.covering import covering_array
 from tests.native import needs_native
 from tests.optimizers import cases_elementwise, cases_reductions
@@ -66,7 +66,7 @@ AXES: dict[str, list[Any]] = {
 
 def keeps_weights(name: str) -> bool:
     """Beside the parameter: of a 16-bit one, a copy in 32 bits, which an oracle cannot follow."""
-    return any(state.kind == "weights" for state in description(name).rule.states.values())
+    return any(state.kind == "weights" for state in description_of(name).rule.states.values())
 
 
 def impossible(row: dict[str, Any]) -> bool:
@@ -242,7 +242,7 @@ LOW_BIT_AXES: dict[str, list[Any]] = {
 
 
 def test_every_optimizer_whose_states_can_be_stored_in_few_bits_is_there() -> None:
-    can = {name for name in OPTIMIZERS if any(s.low_bit for s in description(name).rule.states.values())}
+    can = {name for name in OPTIMIZERS if any(s.low_bit for s in description_of(name).rule.states.values())}
     assert set(LOW_BIT) == can
 
 
@@ -278,7 +278,7 @@ def test_a_step_in_few_bits_is_that_of_the_same_states_in_32(case: dict[str, Any
         coded.load_state_dict(exact.state_dict())
         (mine,), (theirs,) = rough.state.values(), coded.state.values()
         assert set(mine) == set(theirs)
-        states = description(name).rule.states
+        states = description_of(name).rule.states
         for key, value in mine.items():
             if key.endswith(f":{stored}"):
                 which = key.partition(":")[0]

@@ -92,14 +92,14 @@ def adamp(
 
 @rule(
     betas=("beta1", "beta2"),
-    derive={"heavy": lambda beta1: beta1 > 0, "own_beta3": lambda beta3: beta3 is not None},
+    derive={"has_momentum": lambda beta1: beta1 > 0, "own_beta3": lambda beta3: beta3 is not None},
 )
 def prodigy(
-    p, g, exp_avg: signed(when="heavy"), exp_avg_sq: nonneg, s, p0: weights,
+    p, g, exp_avg: signed(when="has_momentum"), exp_avg_sq: nonneg, s, p0: weights,
     d: optimizer(init="d0"), d_max: optimizer(init="d0"), d_numerator: optimizer, k: optimizer, *,
     lr: positive, beta1, beta2, beta3: optional(fraction), eps, weight_decay, d0: positive, d_coef: positive,
     growth_rate: any_number, decouple: static, use_bias_correction: static, safeguard_warmup: static,
-    heavy: static, own_beta3: static,
+    has_momentum: static, own_beta3: static,
 ):  # fmt: skip
     """konstmish/prodigy prodigy.py: the distance d is estimated from sums over all parameters."""
     beta3 = beta3 if own_beta3 else sqrt(beta2)
@@ -109,7 +109,7 @@ def prodigy(
     if not decouple:
         g = g + weight_decay * p
     d_numerator_new = beta3 * d_numerator + sum(d / d0 * dlr * g * (p0 - p), "all")
-    if heavy:
+    if has_momentum:
         exp_avg = beta1 * exp_avg + d * (1 - beta1) * g
     exp_avg_sq = beta2 * exp_avg_sq + d * d * (1 - beta2) * g * g
     s = beta3 * s + d / d0 * (d if safeguard_warmup else dlr) * g
@@ -118,7 +118,7 @@ def prodigy(
     d_hat = d_coef * d_numerator_new / denominator
     d_max_new = maximum(d_max, d_hat)
     d_new = minimum(d_max_new, where(d == d0, maximum(d, d_hat), d) * growth_rate)
-    u = (exp_avg if heavy else d_new * g) / (sqrt(exp_avg_sq) + d_new * eps)
+    u = (exp_avg if has_momentum else d_new * g) / (sqrt(exp_avg_sq) + d_new * eps)
     p_new = (p * (1 - weight_decay * dlr) if decouple else p) - dlr * u
 
     still = denominator == 0
@@ -132,13 +132,16 @@ def prodigy(
 @rule(
     betas=("beta1", "beta2"),
     counts="group",
-    derive={"warms_up": lambda warmup_steps: warmup_steps > 0, "heavy": lambda inner_momentum: inner_momentum > 0},
+    derive={
+        "warms_up": lambda warmup_steps: warmup_steps > 0,
+        "has_momentum": lambda inner_momentum: inner_momentum > 0,
+    },
 )
 def schedule_free_adamw(
-    p, g, z: weights, exp_avg_sq: nonneg, exp_avg: signed(when="heavy"),
+    p, g, z: weights, exp_avg_sq: nonneg, exp_avg: signed(when="has_momentum"),
     lr_max: group, weight_sum: group, averaged: group, *,
     lr, beta1, beta2, eps, weight_decay, warmup_steps: nonnegative, r, weight_lr_power, inner_momentum: fraction,
-    warms_up: static, heavy: static, step,
+    warms_up: static, has_momentum: static, step,
 ):  # fmt: skip
     """facebookresearch/schedule_free adamw_schedulefree.py.  Between steps the parameters are y; after ``eval()``
     they are the average x, and ``averaged`` is 1."""
@@ -150,7 +153,7 @@ def schedule_free_adamw(
     c = where(weight_sum > 0, weight / weight_sum, 0.0)
 
     exp_avg_sq = beta2 * exp_avg_sq + (1 - beta2) * g * g
-    if heavy:
+    if has_momentum:
         exp_avg = inner_momentum * exp_avg + (1 - inner_momentum) * g
         g = exp_avg / (1 - inner_momentum**step)
     x = p + (1 - 1 / beta1) * (z - p)

@@ -73,13 +73,13 @@ def test_every_combination_of_flags_is_traced_when_the_rule_is_declared():
     seen = []
 
     @rule
-    def flagged(p, g, m: signed(when="heavy"), *, lr, heavy: static, form: static("a", "b", "c")):
-        seen.append((heavy, form))
+    def flagged(p, g, m: signed(when="has_momentum"), *, lr, has_momentum: static, form: static("a", "b", "c")):
+        seen.append((has_momentum, form))
         return p - lr * g, m
 
     assert sorted(seen) == [(h, f) for h in (False, True) for f in "abc"]
     # The program is kept: the second time nothing is traced.
-    traced(flagged, heavy=True, form="b")
+    traced(flagged, has_momentum=True, form="b")
     assert len(seen) == 6
 
 
@@ -91,16 +91,16 @@ def test_static_arguments_check_their_choices():
 
 
 def test_flags_can_be_derived_from_hyperparameters():
-    @rule(derive={"heavy": lambda momentum: momentum != 0})
-    def derived(p, g, buf: signed(when="heavy"), *, lr, momentum, heavy: static):
-        if heavy:
+    @rule(derive={"has_momentum": lambda momentum: momentum != 0})
+    def derived(p, g, buf: signed(when="has_momentum"), *, lr, momentum, has_momentum: static):
+        if has_momentum:
             g = buf = momentum * buf + g
         return p - lr * g, buf
 
-    assert derived.trace_for({"lr": 1.0, "momentum": 0.0}, 2) == Trace((("heavy", False),), None)
-    assert derived.trace_for({"lr": 1.0, "momentum": 0.9}, 2) == Trace((("heavy", True),), None)
+    assert derived.trace_for({"lr": 1.0, "momentum": 0.0}, 2) == Trace((("has_momentum", False),), None)
+    assert derived.trace_for({"lr": 1.0, "momentum": 0.9}, 2) == Trace((("has_momentum", True),), None)
     # A tensor decides too, and gives the same specialisation as a number.
-    assert derived.trace_for({"lr": 1.0, "momentum": torch.tensor(0.9)}, 2) == Trace((("heavy", True),), None)
+    assert derived.trace_for({"lr": 1.0, "momentum": torch.tensor(0.9)}, 2) == Trace((("has_momentum", True),), None)
 
 
 def test_flags_can_be_derived_from_the_number_of_axes():
@@ -256,7 +256,7 @@ from __future__ import annotations
 from fallline.rules import nonneg, positive, rule, signed, static
 
 @rule
-def postponed(p, g, m: signed(when="heavy"), v: nonneg, *, lr: positive, heavy: static):
+def postponed(p, g, m: signed(when="has_momentum"), v: nonneg, *, lr: positive, has_momentum: static):
     return p - lr * g, m, v
 
 def declare():
@@ -276,7 +276,7 @@ def test_annotations_may_be_postponed(tmp_path: Path) -> None:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.postponed.states == {"m": signed(when="heavy"), "v": nonneg}
+    assert module.postponed.states == {"m": signed(when="has_momentum"), "v": nonneg}
     assert module.postponed.hypers["lr"] is positive
     with pytest.raises(RuleError, match=r"postponed.py:13: name 'weights' is not defined; annotations must be names"):
         module.declare()

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 
-from fallline.optimizers import description
+from fallline.optimizers import description_of
 from fallline.rules import (
     direction,
     finite,
@@ -101,7 +101,7 @@ def test_division_by_a_number_is_done_once_in_float64():
 
 
 def test_adamw_does_per_element_only_what_depends_on_elements():
-    program = traced(description("AdamW").rule)
+    program = traced(description_of("AdamW").rule)
     operations = Counter(n.op for n in program.pass_nodes(0) if n.op != "operand")
     # m: 2 mul, 1 add; v: 3 mul, 1 add; u: sqrt, mul, add, div; p: 2 mul, 1 sub.
     assert operations == Counter(mul=8, add=3, sqrt=1, div=1, sub=1)
@@ -110,7 +110,7 @@ def test_adamw_does_per_element_only_what_depends_on_elements():
 
 
 def test_scalars_of_adamw_are_computed_on_the_host_in_float64():
-    program = traced(description("AdamW").rule)
+    program = traced(description_of("AdamW").rule)
     values = dict(lr=3e-4, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.1, step=7.0)
     assert set(program.host_inputs) == set(values)
     row, writes = program.host(*(values[name] for name in program.host_inputs))

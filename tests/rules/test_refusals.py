@@ -174,7 +174,7 @@ OFFENCES: list[tuple[Callable[..., Any], str]] = [
     (reduces_over_an_unknown_axis, "axis must be 'tensor', 'all', 'rows', -1 or -2, got 0"),
     (reduces_a_number, "sum over 'tensor' needs a value per element"),
     (reduces_columns_over_all, "a value per col cannot be reduced over 'all'"),
-    (joins_numbers, "what `&` joins must be a truth value, such as x > 0 or x != 0"),
+    (joins_numbers, "an operand of `&` must be a truth value, such as x > 0 or x != 0"),
     (chooses_by_a_number, "the condition of where must be a truth value, such as x > 0 or x != 0"),
 ]
 
@@ -206,11 +206,11 @@ def has_no_gradient(p, *, lr):
     return p
 
 
-def depends_on_no_flag(p, g, m: signed(when="heavy"), *, lr):
+def depends_on_no_flag(p, g, m: signed(when="has_momentum"), *, lr):
     return p - lr * g, m
 
 
-def is_wide_with_no_flag(p, g, m: signed(wide="heavy"), *, lr):
+def is_wide_with_no_flag(p, g, m: signed(wide="has_momentum"), *, lr):
     return p - lr * g, m
 
 
@@ -252,16 +252,16 @@ SIGNATURES: list[tuple[Callable[..., Any], str]] = [
     (has_an_unknown_range, "lr is annotated with <class 'float'>; use static or a range (nonnegative, positive"),
     (takes_any_number_of_states, "*states is not possible in a rule"),
     (has_no_gradient, "needs the parameter and its gradient as its first two positional arguments"),
-    (depends_on_no_flag, "add the keyword argument `heavy: static`"),
-    (is_wide_with_no_flag, "m is wide with 'heavy', which is no static argument; add the keyword argument"),
+    (depends_on_no_flag, "add the keyword argument `has_momentum: static`"),
+    (is_wide_with_no_flag, "m is wide with 'has_momentum', which is no static argument; add the keyword argument"),
     (starts_as_nothing, 'm starts as \'beta\'; it can start as a number, "param", "grad" or a hyperparameter'),
     (starts_as_none, 'm starts as None; it can start as a number, "param", "grad" or a hyperparameter'),
     (is_of_an_unknown_kind, "m is of kind 'positive'; use signed, nonneg, weights"),
     (has_an_unknown_shape, "m has shape 'rows'; it can have axis(-1), axis(-2), axis(\"rows\") or 'scalar'"),
     (starts_as_another_shape, "m starts as 'param' but has another shape; let it start as a number"),
     (has_a_state_per_row, "@rule(derive={'flag': lambda ndim: ndim > 1})"),
-    (has_a_reserved_state, "a state cannot be called step; it means something else, rename it"),
-    (has_a_reserved_argument, "an argument cannot be called params; it means something else, rename it"),
+    (has_a_reserved_state, "a state cannot be called step, which has another meaning; rename it"),
+    (has_a_reserved_argument, "an argument cannot be called params, which has another meaning; rename it"),
 ]
 
 
@@ -272,7 +272,7 @@ def test_an_impossible_signature_is_told_where_and_what_instead(function: Callab
     assert remedy in says
 
 
-def lengthy(p, g, *, lr, momentum, heavy: static):
+def lengthy(p, g, *, lr, momentum, has_momentum: static):
     return p - lr * momentum * g
 
 
@@ -281,8 +281,11 @@ def lengthy(p, g, *, lr, momentum, heavy: static):
     [
         (dict(betas=("beta1",)), "betas stands for beta1, but beta1 is no argument"),
         (dict(derive={"fancy": lambda lr: lr > 0}), "derive names 'fancy'; add the keyword argument `fancy: static`"),
-        (dict(derive={"heavy": lambda mu: mu > 0}), "heavy is derived from mu, which is no argument of the rule"),
-        (dict(derive={"heavy": lambda lr, ndim: ndim > 0}), "derive a flag from ndim alone"),
+        (
+            dict(derive={"has_momentum": lambda mu: mu > 0}),
+            "has_momentum is derived from mu, which is no argument of the rule",
+        ),
+        (dict(derive={"has_momentum": lambda lr, ndim: ndim > 0}), "derive a flag from ndim alone"),
     ],
 )
 def test_impossible_options_of_the_decorator_are_told(options: dict[str, Any], remedy: str) -> None:

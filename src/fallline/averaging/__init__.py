@@ -1,4 +1,4 @@
-"""Averages of the weights, as wrappers of any optimizer: train the raw weights, evaluate the average."""
+"""Averages of the weights as wrappers of any optimizer: the raw weights are trained, and the average is evaluated."""
 
 from fallline.averaging.lawa import LawaEma, LawaQueue
 from fallline.averaging.weight_ema import WeightEma

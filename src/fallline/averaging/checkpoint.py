@@ -26,7 +26,7 @@ class Loaded:
 
 
 def save(average: Averaging) -> dict[str, Any]:
-    """Tensors are not copied, as in torch's checkpoints."""
+    """The entry as a dict; tensors are not copied, as in torch's checkpoints."""
     numbers = {p: i for i, p in enumerate(_params(average))}
     raw = average._raw
     return {
@@ -34,14 +34,14 @@ def save(average: Averaging) -> dict[str, Any]:
         "kind": average.kind,
         "updates": average.updates,
         "settings": {name: getattr(average, name) for name in average.settings},
-        # Without parameters that were taken out of their group, as in the wrapped optimizer's part.
+        # Parameters that were taken out of their group are left out, as in the wrapped optimizer's part.
         "kept": {numbers[p]: list(tensors) for p, tensors in average._kept().items() if p in numbers},
         "raw": None if raw is None else {numbers[p]: tensor for p, tensor in raw.items() if p in numbers},
     }
 
 
 def read(average: Averaging, state_dict: Any) -> Loaded:
-    """What a checkpoint says, in memory of its own; raises if it cannot go on here."""
+    """The content of a checkpoint, copied; raises if training cannot go on from it here."""
     saved = _entry(average, state_dict)
     params = _params(average)
     kept: dict[Tensor, list[Tensor]] = {}
@@ -90,7 +90,7 @@ def _entry(average: Averaging, state_dict: Any) -> Mapping[str, Any]:
 
 
 def _params(average: Averaging) -> list[Tensor]:
-    """All of them, numbered as torch numbers them."""
+    """All parameters, numbered as torch numbers them."""
     return [p for group in average.param_groups for p in group["params"]]
 
 

@@ -7,16 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fallline.averaging.contents import exchange, local
+from fallline.averaging.swap import exchange, local
 from fallline.averaging.wrapper import Averaging
 
 
 class ExponentialAverage(Averaging):
     """a ← βa + (1−β)θ, beginning as a copy of θ.
 
-    One copy of the model, in float32 for 16-bit parameters: in bfloat16 an average with β = 0.999 would stand
-    still.  Otherwise the average and the raw weights change places, and ``eval()`` allocates nothing; 16-bit
-    parameters are rounded from the average, and their raw weights kept aside until ``train()``.
+    The average is one copy of the model, in float32 for 16-bit parameters, because in bfloat16 an average with
+    β = 0.999 would not move.  ``eval()`` exchanges the average and the raw weights and allocates nothing; 16-bit
+    parameters are instead rounded from the average, and their raw weights are kept aside until ``train()``.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, **settings: Any):
@@ -74,5 +74,5 @@ class ExponentialAverage(Averaging):
 
     @property
     def ready(self) -> bool:
-        """Whether there is an average: without one, ``eval()`` leaves the raw weights."""
+        """Whether there is an average; without one, ``eval()`` leaves the raw weights."""
         return bool(self._average or self._raw)

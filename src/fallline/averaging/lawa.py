@@ -1,21 +1,21 @@
-"""LAWA, latest weight averaging: evaluate with the mean of a few recent snapshots of the weights.
+r"""LAWA, latest weight averaging: evaluate with the mean of a few recent snapshots of the weights.
 
-Use it with a schedule that keeps the rate high: the average then does what a decay to zero does at the end,
-and gives good weights at any time.  ``LawaQueue`` keeps the last k snapshots and takes their plain mean;
+Use it with a schedule that keeps the rate high: the average then has the effect of a decay to zero at the
+end, and gives good weights at any time.  ``LawaQueue`` keeps the last k snapshots and takes their plain mean;
 ``LawaEma`` keeps one exponential average of snapshots, a tenth of the queue's memory.
 
 .. math::
-    \\text{after update } s = 0, 1, …: \\quad & \\text{if } s \\ge \\text{start and }
-        (s - \\text{start}) \\bmod \\text{interval} = 0: \\\\
-    \\text{queue:} \\quad & \\text{append } \\theta, \\text{ keep the last } k; \\qquad
-        a = \\tfrac{1}{k} \\textstyle\\sum_i \\theta_i \\;\\text{once there are } k \\\\
-    \\text{EMA:} \\quad & a \\leftarrow \\theta \\;\\text{(first snapshot)}, \\quad
-        a \\leftarrow \\beta a + (1-\\beta)\\,\\theta
+    \text{after update } s = 0, 1, …: \quad & \text{if } s \ge \text{start and }
+        (s - \text{start}) \bmod \text{interval} = 0: \\
+    \text{queue:} \quad & \text{append } \theta, \text{ keep the last } k; \qquad
+        a = \tfrac{1}{k} \textstyle\sum_i \theta_i \;\text{once there are } k \\
+    \text{EMA:} \quad & a \leftarrow \theta \;\text{(first snapshot)}, \quad
+        a \leftarrow \beta a + (1-\beta)\,\theta
 
 Arguments:
     optimizer: any optimizer of torch or fallline; ``avg.step()`` steps it.
     start: the first snapshot is taken after update s = start, counted from 0.
-    interval: updates from one snapshot to the next.
+    interval: the number of updates from one snapshot to the next.
     k: length of the queue.
     beta: β, the weight of the old average.
 
@@ -36,12 +36,12 @@ Example:
     ...     w.item()
     1.5
 
-The queue's mean is new data: ``eval()`` keeps the raw weights aside, one copy beside the k snapshots, until
-``train()``.  Batch-norm statistics are not averaged; they stay those of the raw weights.
+The queue's mean needs memory of its own: ``eval()`` keeps the raw weights aside, one copy beside the k
+snapshots, until ``train()``.  Batch-norm statistics are not averaged; they stay those of the raw weights.
 
-Deviation: AlgoPerf's LAWA EMA casts its β = 0.2 to an integer, 0, so what it evaluated was the latest
-snapshot; here β is a float, and ``beta=0`` gives theirs.  When to evaluate with the average is the caller's
-choice.
+Deviation: AlgoPerf's LAWA EMA casts its β = 0.2 to an integer, 0, so that it evaluated the latest snapshot;
+here β is a float, and ``beta=0`` gives the same as AlgoPerf.  The caller chooses when to evaluate with the
+average.
 
 References:
     Kaddour 2022, Stop wasting my time! Saving days of ImageNet and BERT training with latest weight averaging
@@ -57,8 +57,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from fallline.averaging.contents import write_mean
 from fallline.averaging.ema import ExponentialAverage
+from fallline.averaging.swap import write_mean
 from fallline.averaging.wrapper import Averaging, count, positive_count
 from fallline.rules.annotations import fraction
 
@@ -96,7 +96,7 @@ class LawaQueue(Averaging):
 
     @property
     def ready(self) -> bool:
-        """Whether the queue is full: before that, ``eval()`` leaves the raw weights."""
+        """Whether the queue is full; before that, ``eval()`` leaves the raw weights."""
         return any(len(queue) == self.k for queue in self._queues.values())
 
     def _update(self) -> None:
@@ -104,7 +104,7 @@ class LawaQueue(Averaging):
             return
         for param in self.params():
             queue = self._queues.setdefault(param, [])
-            # The oldest snapshot's memory takes the newest.
+            # The newest snapshot takes the memory of the oldest.
             oldest = queue.pop(0) if len(queue) == self.k else torch.empty_like(param, requires_grad=False)
             queue.append(oldest.copy_(param.detach()))
 

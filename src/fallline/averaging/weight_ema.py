@@ -1,12 +1,13 @@
-"""Exponential moving average of the weights, taken after every update.
+r"""Exponential moving average of the weights, taken after every update.
 
-Use it for evaluation and for the weights you ship: diffusion models and image classifiers gain most.  A decay
-of 0.999 averages about the last thousand updates, so short trainings need a smaller one, or the warm-up.
+Use it for evaluation and for the weights that you ship, as is usual for diffusion models and image
+classifiers.  A decay of 0.999 averages about the last thousand updates, so that short trainings need a smaller
+decay, or the warm-up.
 
 .. math::
-    a_0 &= \\theta_0 \\;\\text{(after the first update, } s = 0\\text{)} \\\\
-    a_s &= \\beta_s\\, a_{s-1} + (1-\\beta_s)\\,\\theta_s, \\qquad
-    \\beta_s = \\beta \\;\\text{ or, with warm-up, }\\; \\min\\!\\left(\\beta, \\frac{1+s}{10+s}\\right)
+    a_0 &= \theta_0 \;\text{(after the first update, } s = 0\text{)} \\
+    a_s &= \beta_s\, a_{s-1} + (1-\beta_s)\,\theta_s, \qquad
+    \beta_s = \beta \;\text{ or, with warm-up, }\; \min\!\left(\beta, \frac{1+s}{10+s}\right)
 
 Arguments:
     optimizer: any optimizer of torch or fallline; ``avg.step()`` steps it.
@@ -28,8 +29,8 @@ Example:
     >>> w.item()
     1.0
 
-It begins as a copy of the first updated weights, as torch's ``AveragedModel`` does; timm begins with the
-initial ones.  The warm-up is TensorFlow's, counted as in Hugging Face's diffusers.
+The average begins as a copy of the first updated weights, as torch's ``AveragedModel`` does.  The warm-up is
+TensorFlow's, counted as in Hugging Face's diffusers.
 
 References:
     Polyak & Juditsky 1992, Acceleration of stochastic approximation by averaging.

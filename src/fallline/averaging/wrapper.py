@@ -37,28 +37,28 @@ class OfInner:
 
 
 class Averaging(torch.optim.Optimizer):
-    """Base of the averages.  Steps the wrapped optimizer, ``avg.optimizer``, and averages after each update.
+    """The base class of averages: it steps the wrapped optimizer, ``avg.optimizer``, and averages after each update.
 
-    It is a ``torch.optim.Optimizer``, because schedulers insist on one, but owns no groups and no states:
-    those are the wrapped optimizer's, as is every attribute that is not its own.  So a scheduler or a
-    ``GradScaler`` may be given either of the two.
+    It is a ``torch.optim.Optimizer``, because schedulers require one, but owns no groups and no states; these
+    belong to the wrapped optimizer, as does every attribute that is not its own.  A scheduler or a ``GradScaler``
+    therefore accepts either of the two.
 
-    ``eval()`` swaps the average into the model, ``train()`` swaps the raw weights back; in between every step
-    raises.  Where there is no average yet, the raw weights stay.
+    ``eval()`` swaps the average into the model, and ``train()`` swaps the raw weights back; a step in between
+    raises an error.  If there is no average yet, the raw weights stay.
     """
 
     kind: ClassVar[str]
     settings: ClassVar[Mapping[str, Range | Static]]
-    """The arguments, which are attributes and go into checkpoints."""
+    """The names of the arguments, which are attributes and go into checkpoints."""
 
     param_groups: Any = OfInner()
     state: Any = OfInner()
     defaults: Any = OfInner()
-    # GradScaler reads the first and sets the other two on the optimizer it is given.
+    # GradScaler reads the first of these and sets the other two on the optimizer that it is given.
     _step_supports_amp_scaling: Any = OfInner()
     grad_scale: Any = OfInner()
     found_inf: Any = OfInner()
-    # Checkpoints are made and loaded by the wrapped optimizer, so its hooks run.
+    # The wrapped optimizer makes and loads checkpoints, so that its hooks run.
     _optimizer_state_dict_pre_hooks: Any = OfInner()
     _optimizer_state_dict_post_hooks: Any = OfInner()
     _optimizer_load_state_dict_pre_hooks: Any = OfInner()
@@ -77,13 +77,13 @@ class Averaging(torch.optim.Optimizer):
         self.__dict__.update(settings)
         self.optimizer = optimizer
         self.updates = 0
-        """How many steps changed the weights: those that a GradScaler skipped do not count."""
+        """The number of steps that changed the weights; steps that a GradScaler skipped do not count."""
         self._raw: dict[Tensor, Tensor] | None = None
         self._warned = False
         self._begin()
 
     def _begin(self) -> None:
-        """What is not copied: hooks, as in torch."""
+        """Sets the attributes that a copy does not share: hooks, as in torch."""
         self._optimizer_step_pre_hooks = OrderedDict()
         self._optimizer_step_post_hooks = OrderedDict()
         self._guard: RemovableHandle | None = None
@@ -100,49 +100,49 @@ class Averaging(torch.optim.Optimizer):
         raise NotImplementedError
 
     def _swap_in(self, param: Tensor) -> Tensor | None:
-        """Puts the average into a parameter; returns the tensor that then holds its raw weights.  None, and
-        nothing changed, if there is no average of it yet."""
+        """Puts the average into a parameter and returns the tensor that then holds its raw weights.  If there is no
+        average yet, nothing changes and the result is None."""
         raise NotImplementedError
 
     def _swap_out(self, param: Tensor, raw: Tensor) -> None:
-        """The reverse, after which the average is as it was."""
+        """Puts the raw weights back, after which the average is as before."""
         raise NotImplementedError
 
     def _kept_dtype(self, param: Tensor) -> torch.dtype:
-        """Of the tensors below."""
+        """The dtype of the tensors that :meth:`_kept` gives."""
         return param.dtype
 
     def _kept(self) -> dict[Tensor, list[Tensor]]:
-        """What a checkpoint must hold, by parameter."""
+        """The tensors that a checkpoint must hold, by parameter."""
         raise NotImplementedError
 
     def _keep(self, kept: dict[Tensor, list[Tensor]]) -> None:
-        """Takes what a checkpoint held."""
+        """Takes the tensors of a checkpoint."""
         raise NotImplementedError
 
     def _check_loaded(self, settings: dict[str, Any], kept: dict[Tensor, list[Tensor]]) -> None:
-        """Raises if a checkpoint with these settings cannot go on here."""
+        """Raises if training cannot go on here from a checkpoint with these settings."""
 
     # ------------------------------------------------------------------ steps
 
     def params(self) -> list[Tensor]:
-        """The parameters that are averaged: all that are no integers."""
+        """The parameters that are averaged: all except integer ones."""
         params = [p for group in self.param_groups for p in group["params"]]
         return [p for p in params if p.is_floating_point() or p.is_complex()]
 
-    # torch.compile breaks its graph here: which step takes a snapshot is decided in Python.
+    # torch.compile breaks its graph here, because Python decides which step takes a snapshot.
     @torch._disable_dynamo  # type: ignore[attr-defined]
     def step(self, *args: Any, **kwargs: Any) -> Any:
         """Steps the wrapped optimizer with these arguments, then averages."""
         self._refuse()
-        # Global hooks run inside, around the wrapped optimizer's step: once, not twice.
+        # Global hooks run around the wrapped optimizer's step, and must not run twice.
         for before in self._optimizer_step_pre_hooks.values():
             changed = before(self, (self, *args), kwargs)
             if changed is not None:
                 (_, *args), kwargs = changed  # type: ignore[assignment]
         result = self.optimizer.step(*args, **kwargs)
         if not _skipped(self.optimizer):
-            # Averages outlive the mode in which they are made.
+            # Averages outlive the mode (such as inference mode) in which they are made.
             with torch.inference_mode(False), torch.no_grad():
                 self._update()
             self.updates += 1
@@ -154,7 +154,7 @@ class Averaging(torch.optim.Optimizer):
         self.optimizer.zero_grad(set_to_none)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """As in the wrapped optimizer; the average of the new parameters begins with the next one taken."""
+        """Adds a group to the wrapped optimizer; the average of its parameters begins with the next average taken."""
         self.optimizer.add_param_group(param_group)
 
     # ------------------------------------------------------------------ modes
@@ -165,7 +165,7 @@ class Averaging(torch.optim.Optimizer):
         return self._raw is None
 
     def eval(self) -> None:
-        """Puts the averaged weights into the model; nothing if they are there already."""
+        """Puts the averaged weights into the model, unless they are there already."""
         if self._raw is not None:
             return
         raw: dict[Tensor, Tensor] = {}
@@ -174,21 +174,21 @@ class Averaging(torch.optim.Optimizer):
                 kept = self._swap_in(param)
                 if kept is not None:
                     raw[param] = kept
-        except BaseException:  # most likely out of memory: leave no model of two halves
+        except BaseException:  # most likely out of memory; the model must not stay half swapped
             for param, kept in raw.items():
                 self._swap_out(param, kept)
             raise
         self._hold(raw)
 
     def train(self) -> None:
-        """Puts the raw weights back into the model; nothing if they are there already."""
+        """Puts the raw weights back into the model, unless they are there already."""
         for param, kept in (self._raw or {}).items():
             self._swap_out(param, kept)
         self._hold(None)
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
-        """``with avg.averaged():`` the model has the averaged weights; afterwards those it had before."""
+        """``with avg.averaged():`` gives the model the averaged weights inside the block and then restores the mode."""
         was_training = self.training
         self.eval()
         try:
@@ -198,7 +198,7 @@ class Averaging(torch.optim.Optimizer):
                 self.train()
 
     def _hold(self, raw: dict[Tensor, Tensor] | None) -> None:
-        """Changes the mode; the wrapped optimizer too must not step averaged weights."""
+        """Changes the mode, also of the wrapped optimizer, which must not step averaged weights either."""
         self._raw = raw
         if self._guard is not None:
             self._guard.remove()
@@ -214,10 +214,10 @@ class Averaging(torch.optim.Optimizer):
     # ------------------------------------------------------------------ checkpoints and copies
 
     def state_dict(self) -> dict[str, Any]:
-        """The wrapped optimizer's, with one entry more, ``"averaging"``; its class can load it as well.
+        """The wrapped optimizer's checkpoint with one more entry, ``"averaging"``; its class can load it as well.
 
-        Saved in eval mode, it belongs to the averaged weights that the model then has: loading both gives
-        eval mode again, and ``train()`` the raw weights.
+        A checkpoint that is saved in eval mode belongs to the averaged weights that the model then has: loading both
+        gives eval mode again, and ``train()`` then gives the raw weights.
         """
         if self._raw is not None and not self._warned:
             self._warned = True
@@ -231,7 +231,7 @@ class Averaging(torch.optim.Optimizer):
     @torch.inference_mode(False)
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads averages, mode, counter, arguments and the wrapped optimizer's part.  Load the model too."""
+        """Loads averages, mode, counter, arguments and the wrapped optimizer's part.  Load the model, too."""
         loaded = checkpoint.read(self, state_dict)
         self.optimizer.load_state_dict({k: v for k, v in state_dict.items() if k != checkpoint.KEY})
         self.updates = loaded.updates
@@ -240,7 +240,7 @@ class Averaging(torch.optim.Optimizer):
         self._hold(loaded.raw)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A scheduler leaves its wrapped step and a mark here, which hold the original.
+        # A scheduler stores its wrapped step and a mark here, which refer to the original.
         own = {"_guard", "_optimizer_step_pre_hooks", "_optimizer_step_post_hooks", "step", "_opt_called"}
         return {name: value for name, value in self.__dict__.items() if name not in own}
 
@@ -256,7 +256,7 @@ class Averaging(torch.optim.Optimizer):
 
 
 def _skipped(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether the step just taken changed nothing, because the gradients were not finite."""
+    """Whether the last step changed nothing, because the gradients were not finite."""
     found = getattr(optimizer, "found_inf", None)
     if found is not None and float(found) != 0.0:
         return True

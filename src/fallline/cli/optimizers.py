@@ -156,7 +156,6 @@ def _facts(info: Info) -> list[tuple[str, str]]:
     if info.sources:
         facts.append(("follows", ", ".join(info.sources)))
     facts += [("deviation", text) for text in info.deviations]
-    facts += [("elsewhere", text) for text in info.elsewhere]
     if info.sparse_gradients:
         facts.append(("takes", "sparse gradients too"))
     if info.cannot:

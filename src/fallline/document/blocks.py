@@ -1,4 +1,4 @@
-"""A document: an ordered list of blocks, and where their numbers come from."""
+"""A document: an ordered list of blocks, and the source of their numbers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Note:
 
 @dataclasses.dataclass(frozen=True)
 class Snippet:
-    """Lines to read or paste as they are: renderers do not break them."""
+    """Lines to read or paste as they are; renderers do not break them."""
 
     text: str
     language: str = ""
@@ -47,7 +47,7 @@ class Snippet:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """One sentence that answers, with the name of the data it was computed from."""
+    """One sentence that answers the question, with the name of the data behind it."""
 
     text: str
     data: str = ""
@@ -65,7 +65,7 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
     detail: bool = False
-    """As of every block: whether ``--quiet`` leaves it out."""
+    """Whether ``--quiet`` leaves the block out, as in every block."""
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.columns) for row in self.rows):
@@ -73,17 +73,17 @@ class Table:
 
     @property
     def header(self) -> list[str]:
-        """Titles in one line each."""
+        """The titles of the columns, each in one line."""
         return [" ".join(column.title.split()) for column in self.columns]
 
     @property
     def texts(self) -> list[list[str]]:
-        """Its cells as a reader sees them."""
+        """The cells as text."""
         return [[text_of(cell, column) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows]
 
     @property
     def keys(self) -> int:
-        """How many columns, from the left, say which row it is."""
+        """The number of columns, from the left, that identify a row."""
         return next((at for at, column in enumerate(self.columns) if not column.key), len(self.columns))
 
 
@@ -92,10 +92,10 @@ Block = Heading | Paragraph | Note | Snippet | Verdict | Table | Chart | HeatMap
 
 @dataclasses.dataclass(frozen=True)
 class Provenance:
-    """Where the numbers come from."""
+    """The source of the numbers."""
 
     data: str = ""
-    """Names the samples: other samples, another name."""
+    """A name for the samples; different samples have a different name."""
     file: str = ""
     machine: str = ""
     """Processor, memory, versions and load, in one line."""
@@ -106,12 +106,12 @@ class Document:
     blocks: Sequence[Block]
     provenance: Provenance = Provenance()
     result: Any = None
-    """The same for programs, with keys that stay; the JSON renderer prints it in place of the blocks."""
+    """The same content for programs, with stable keys; the JSON renderer prints it in place of the blocks."""
     records: Table | None = None
-    """Every number in one table, a line for each; the CSV renderer prints it in place of the tables."""
+    """Every number in one table, one line for each; the CSV renderer prints it in place of the tables."""
 
     def brief(self) -> Document:
-        """Without its details."""
+        """The document without its details."""
         return dataclasses.replace(self, blocks=tuple(block for block in self.blocks if not block.detail))
 
     @property
@@ -124,7 +124,7 @@ class Document:
 
 
 def names_document(names: Sequence[str]) -> Document:
-    """A name per line, and nothing else."""
+    """A document with one name per line and nothing else."""
     column = Column("", name="name", align="left", key=True)
     return Document([Table("", [column], [[Text(name)] for name in names])], result=list(names))
 

@@ -1,4 +1,4 @@
-"""The cells of a table: raw values, and how a reader sees them."""
+"""The cells of a table: raw values, and their text."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ class Number:
     value: float
     low: float | None = None
     high: float | None = None
-    """Bounds of its interval."""
+    """The bounds of its interval."""
     mark: Mark | None = None
     of: int | None = None
-    """``3 of 5``: the number out of which it is counted."""
+    """The total of a count: 5 in ``3 of 5``."""
     beside: Number | None = None
-    """``43 (0.92)``: a second number that belongs to the first."""
+    """A second number that belongs to the first: 0.92 in ``43 (0.92)``."""
     digits: Digits | None = None
-    """Instead of the column's."""
+    """The digits of this cell, instead of the column's."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """From the least to the most of several values; a bound that is not finite is absent."""
+    """The range of several values; a bound that is not finite is shown as absent."""
 
     low: float
     high: float
@@ -64,12 +64,12 @@ class Text:
     value: str
     mark: Mark | None = None
     note: str = ""
-    """Lines below the text that ask for attention."""
+    """Lines below the text that need attention."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Missing:
-    """No value, and the reason where there is one to tell."""
+    """A missing value, with the reason if there is one to tell."""
 
     reason: str = ""
 
@@ -80,17 +80,17 @@ Cell = Number | Range | Change | Text | Missing
 @dataclasses.dataclass(frozen=True)
 class Column:
     title: str
-    """As a reader sees it; a line break is where it may be broken."""
+    """The heading; a line break marks where it may be broken."""
     unit: str = ""
     """The unit of the raw values."""
     align: Literal["left", "right"] = "right"
     digits: Digits = "general"
     key: bool = False
-    """Whether it says which row it is; keys come first, and every piece of a table that is cut begins with them."""
+    """Whether it identifies rows; keys come first, and every piece of a table that is cut begins with them."""
     prose: bool = False
     """Whether its text may be broken between words."""
     name: str = ""
-    """For programs; the title by default."""
+    """The name for programs; the title by default."""
 
     @property
     def heading(self) -> str:
@@ -107,7 +107,7 @@ def number(value: float | None, *, reason: str = "", of: int | None = None, mark
 
 
 def text_of(cell: Cell, column: Column) -> str:
-    """The cell as a reader sees it.
+    """The cell as text.
 
     >>> ms = Column("ms", digits="supported")
     >>> text_of(Number(5.3217, 5.24, 5.40, Mark.SUSPECT), ms), text_of(Number(3, of=5), Column("reached"))
@@ -139,7 +139,7 @@ def _number_text(cell: Number, column: Column) -> str:
 
 
 def raw(cell: Cell) -> float | str | None:
-    """The value at full precision; None where there is none."""
+    """The value at full precision; None if it is missing."""
     if isinstance(cell, Missing):
         return None
     if isinstance(cell, Text):

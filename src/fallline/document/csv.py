@@ -11,7 +11,7 @@ from fallline.document.cells import Cell, Change, Column, Number, raw
 
 
 def csv_text(document: Document) -> str:
-    """The table of all records, or the only table; of several tables all lines, each with the name of its table."""
+    """The table of all records, or the only table; several tables become one, each line with the name of its table."""
     tables = [document.records] if document.records is not None else document.tables
     if len(tables) == 1:
         return _written(_headings(tables[0]), _lines(tables[0]))
@@ -29,7 +29,7 @@ def _written(headings: list[str], lines: Iterator[dict[str, object]]) -> str:
 
 
 def _headings(table: Table) -> list[str]:
-    """A heading for every column, and for every further number that its cells hold."""
+    """A heading for every column and for every further number in its cells."""
     found: dict[str, None] = {}
     for at, column in enumerate(table.columns):
         found[column.heading] = None

@@ -1,4 +1,4 @@
-"""Figures as data; ``picture`` draws them, and a terminal shows the kinds it can."""
+"""Figures as data; ``picture`` draws them, and a terminal shows the kinds that it can."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Axis:
     low: float
     high: float
     ticks: Mapping[float, str] | None = None
-    """Where there are ticks, and what they say; None leaves that to the renderer."""
+    """The positions and labels of ticks; None leaves them to the renderer."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,16 +42,16 @@ class Chart:
 
 @dataclasses.dataclass(frozen=True)
 class Tile:
-    """A cell of a map: who wins it, by how much, and in words."""
+    """A cell of a map: its winner, the lead, and the text."""
 
     text: str
     winner: str | None = None
     lead: float = 1.0
-    """How many times longer the next one takes: the larger, the stronger the colour."""
+    """The ratio of the next time to the winner's; the larger it is, the stronger the colour."""
     tied: bool = False
     set_aside: bool = False
     caption: str = ""
-    """A second line, where there is room."""
+    """A second line, shown if there is room."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,13 +65,13 @@ class HeatMap:
     columns: Sequence[str]
     rows: Sequence[str]
     tiles: Mapping[tuple[str, str], Tile]
-    """By column and row."""
+    """The tiles by column and row."""
     contestants: Sequence[str]
-    """Their order gives each its colour."""
+    """The winners, in an order that gives each its colour."""
     caption: str = ""
-    """The title of the picture, where it is another one."""
+    """The title of the picture, if it differs."""
     headings: Sequence[str] = ()
-    """Titles of the columns where the map is shown as a table; the columns themselves by default."""
+    """The titles of the columns if the map is shown as a table; the columns themselves by default."""
     detail: bool = True
 
 

@@ -1,4 +1,4 @@
-"""How a table fits a width: headings broken between words, text wrapped, or the table cut between columns."""
+"""Fits a table into a width: breaks headings between words, wraps text, or cuts the table between columns."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ GAP = 2
 """Blanks between two columns."""
 HEADING_LINES = 3
 LEAST_PROSE = 20
-"""Columns of text that is wrapped; with less, each row becomes a paragraph."""
+"""The least width of wrapped text; with less, each row becomes a paragraph."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Fitted:
     texts: Sequence[Sequence[str]]
     headings: Sequence[Sequence[str]]
-    """Each in its lines."""
+    """The headings, each as a list of lines."""
     pieces: Sequence[Sequence[int]]
-    """Columns of each piece, from top to bottom; none where rows have to become paragraphs."""
+    """The columns of each piece, from top to bottom; empty if rows have to become paragraphs."""
     whole: Sequence[bool]
     """Whether the text of a column must not be broken."""
 
@@ -45,7 +45,7 @@ def fit(table: Table, room: int) -> Fitted:
         enough = left >= sum(min(LEAST_PROSE, widths[at]) for at in prose)
         return Fitted(texts, headings, everything if enough else [], [at not in prose for at in range(len(columns))])
     beside_keys = room - sum(width + GAP for width in widths[: table.keys])
-    # Names of rows may go over several lines, and so may a cell that is too wide even beside the keys alone.
+    # Names of rows may take several lines, and so may a cell that is too wide even beside the keys alone.
     whole = [
         column.align == "right" if column.key else width <= beside_keys
         for column, width in zip(columns, widths, strict=True)
@@ -66,9 +66,9 @@ def _widths(widest: Sequence[int], headings: Sequence[Sequence[str]]) -> list[in
 
 
 def _broken(heading: str, width: int) -> list[str]:
-    """Into lines no wider than the cells below, as far as its words and the number of lines allow.
+    """Breaks a heading into lines no wider than the cells below, as far as its words and the number of lines allow.
 
-    A heading that has several lines keeps them: its author knows its words.
+    A heading that already has several lines keeps them.
     """
     if "\n" in heading:
         return heading.split("\n")
@@ -80,7 +80,7 @@ def _broken(heading: str, width: int) -> list[str]:
 
 
 def _pieces(widths: Sequence[int], keys: int, room: int) -> list[list[int]]:
-    """Columns of each piece: the keys, then as many others as fit, but at least one."""
+    """The columns of each piece: the keys, then as many others as fit, but at least one."""
     first = list(range(keys))
     found = [list(first)]
     for index in range(keys, len(widths)):

@@ -1,4 +1,4 @@
-"""A document as JSON: the result as its verb promises it, or the blocks themselves."""
+"""A document as JSON: the result that its verb defines, or the blocks themselves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def json_text(document: Document) -> str:
 
 
 def as_data(document: Document) -> dict[str, Any]:
-    """Every block with the name of its kind, every cell with its raw value; no infinity, which JSON does not have."""
+    """Every block with the name of its kind, and every cell with its raw value; infinities are left out of JSON."""
     return {
         "provenance": _plain(document.provenance),
         "blocks": [_plain(block) for block in document.blocks],

@@ -49,5 +49,5 @@ def _table(table: Table) -> str:
 
 
 def _line(text: str) -> str:
-    """One line that ends no cell before its end."""
+    """The text as one line, with characters escaped that would end a cell."""
     return text.replace("|", "\\|").replace("\n", "<br>")

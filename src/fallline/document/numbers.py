@@ -1,4 +1,4 @@
-"""Numbers as text: how many digits, and in which unit."""
+"""Numbers as text: their digits and units."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Literal
 ABSENT = "–"
 """Stands where there is no number."""
 SMALL = 1e-4
-"""Below it a number is written with an exponent."""
+"""Smaller numbers are written with an exponent."""
 
 Digits = (
     int | Literal["supported", "two", "three", "four", "general", "whole", "thousands", "seconds", "share", "factor"]
 )
-"""How a number is written: with so many decimals, or by one of the rules of :func:`written`."""
+"""How a number is written: with a number of decimals, or by one of the rules of :func:`written`."""
 
 
 def written(value: float, digits: Digits = "general", low: float | None = None, high: float | None = None) -> str:
     """A number by one of the rules that tables use.
 
-    ``supported`` shows the digits that the interval from ``low`` to ``high`` supports, ``three`` and ``four`` as many
-    significant digits with their zeros, ``two`` and ``general`` at most two and three without, ``seconds`` a duration
-    with its unit,
-    ``share`` two decimals of a fraction, and never a zero that is none, ``factor`` how many times as much.
+    ``supported`` shows the digits that the interval from ``low`` to ``high`` supports; ``three`` and ``four`` show this
+    number of significant digits including zeros; ``two`` and ``general`` at most two and three without zeros;
+    ``seconds`` a duration with its unit; ``share`` two decimals of a fraction, and ``<0.01`` in place of a false zero;
+    ``factor`` a ratio such as ``1.20×``.
 
     >>> written(5.3217, "supported", 5.24, 5.40), written(7.0, "three"), written(2.1, "four"), written(28.0)
     ('5.32', '7.00', '2.100', '28')
@@ -69,7 +69,7 @@ def supported_decimals(value: float, low: float, high: float) -> int:
 
 
 def significant(value: float, digits: int) -> str:
-    """So many significant digits, zeros kept, so that a column shows as much as is known.
+    """A number with this many significant digits; zeros are kept, so that a column shows as much as is known.
 
     >>> significant(7.0, 3), significant(43.21, 3), significant(0.0512, 3), significant(9.999, 3)
     ('7.00', '43.2', '0.0512', '10.0')
@@ -108,7 +108,7 @@ def duration(hours: float) -> str:
 
 
 def time_left(value: float) -> str:
-    """A guess, with as many digits as a guess has.
+    """A rough time, with few digits.
 
     >>> time_left(42.4), time_left(600), time_left(9000)
     ('about 42 s', 'about 10 min', 'about 2.5 h')
@@ -128,7 +128,7 @@ def byte_unit(largest: float) -> tuple[float, str]:
 
 
 def span(values: Sequence[float], digits: Digits = "whole") -> str:
-    """From the least to the most; one number where these are written alike.
+    """The range of values, or one number if both ends are written the same.
 
     >>> span([149.2, 148.9]), span([7.631, 7.64], 2), span([5.24, math.inf], 2)
     ('149', '7.63 to 7.64', '5.24 to –')

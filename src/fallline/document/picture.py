@@ -27,15 +27,15 @@ LINE_COLOURS = (
 )
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 TILE_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
-"""Okabe and Ito's colours, which stay apart for colour-blind eyes; every tile has its winner in words too."""
+"""Okabe and Ito's colours, which colour-blind readers can distinguish; every tile also names its winner."""
 TIE, BLANK, EDGE = "#dddddd", "#ffffff", "#999999"
 HATCH = "////"
 FAINTEST, STRONGEST_LEAD = 0.25, 8.0
-"""How much of its colour a winner without a lead has, and the lead from which on it has all of it."""
+"""The strength of the colour of a winner without a lead, and the lead from which on the colour is full."""
 
 
 class FiguresUnavailable(RuntimeError):
-    """matplotlib is not installed."""
+    """Raised if matplotlib is not installed."""
 
 
 def available() -> bool:
@@ -43,7 +43,7 @@ def available() -> bool:
 
 
 def save_all(figures: Sequence[Figure], folder: Path) -> list[Path]:
-    """Every figure under its own name, as PNG and SVG; returns the files."""
+    """Writes every figure under its own name, as PNG and SVG, and returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / f"{figure.name}.{suffix}" for figure in figures for suffix in FORMATS]
     for path, figure in zip(written, (figure for figure in figures for _ in FORMATS), strict=True):
@@ -52,7 +52,7 @@ def save_all(figures: Sequence[Figure], folder: Path) -> list[Path]:
 
 
 def save(figures: Sequence[Figure], path: Path, footer: str = "") -> None:
-    """All of them in one picture, one below the other; the file's ending says which format."""
+    """Draws all figures in one picture, one below the other; the ending of the file chooses the format."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure as Canvas
@@ -88,7 +88,7 @@ def _size(figure: Figure) -> tuple[float, float]:
 
 
 def line_style(index: int) -> dict[str, Any]:
-    """The first eleven lines have a colour each; of up to 44, colours and dashes together do not repeat."""
+    """The style of a line: the first eleven have a colour each, and with dashes up to 44 lines differ."""
     turn, colour = divmod(index, len(LINE_COLOURS))
     return {
         "color": LINE_COLOURS[colour],
@@ -178,7 +178,7 @@ def _ink(fill: Sequence[float]) -> str:
 
 
 def _legend(maps: Sequence[HeatMap]) -> list[Any]:
-    """Contestants that win somewhere, and what the other tiles are."""
+    """The legend: contestants that win somewhere, and the meaning of the other tiles."""
     from matplotlib.patches import Patch
 
     tiles = [(figure, tile) for figure in maps for tile in figure.tiles.values()]

@@ -19,11 +19,11 @@ COLOURS = ("green", "cyan", "magenta", "yellow", "blue", "red")
 STYLES = {"plain": "", "dim": "dim", "strong": "bold"}
 MARKS = {Mark.FASTEST: "bold", Mark.SUSPECT: "yellow", Mark.SET_ASIDE: "dim", Mark.WARNING: "yellow"}
 CLEAR_LEAD = 2.0
-"""From this lead on a winner is bold."""
+"""A winner with at least this lead is bold."""
 
 
 def show(document: Document, console: Console) -> None:
-    """Prints every block that a terminal can show; a chart is for :mod:`~fallline.document.picture`."""
+    """Prints every block that a terminal can show; charts are drawn by :mod:`~fallline.document.picture`."""
     before: Block | None = None
     for block in document.blocks:
         if isinstance(block, Chart):
@@ -35,7 +35,7 @@ def show(document: Document, console: Console) -> None:
 
 
 def plain(document: Document, width: int) -> str:
-    """The same without colours, and without the blanks that pad tables to their width."""
+    """The same text without colours, and without the blanks that pad tables to their width."""
     from rich.console import Console
 
     text = io.StringIO()
@@ -47,7 +47,7 @@ def plain(document: Document, width: int) -> str:
 
 
 def _apart(before: Block | None, block: Block) -> bool:
-    """Whether a blank line stands between two blocks."""
+    """Whether a blank line separates two blocks."""
     sentences, set_off = (Paragraph, Note), (Table, HeatMap, Snippet)
     if before is None:
         return False
@@ -122,7 +122,7 @@ def _styled(cell: Cell, text: str) -> RichText:
 def _print_pieces(
     console: Console, columns: Sequence[Column], fitted: Fitted, rows: Sequence[Sequence[RichText]]
 ) -> None:
-    """Each piece with the columns that name its rows, and a blank line between two of them."""
+    """Prints each piece with the columns that name its rows, and a blank line between two pieces."""
     from rich.table import Table as RichTable
 
     titled = any(any(lines) for lines in fitted.headings)
@@ -140,7 +140,7 @@ def _print_pieces(
 
 
 def _print_paragraphs(console: Console, table: Table, rows: Sequence[Sequence[RichText]]) -> None:
-    """A row after the other, for a table whose text has no room in columns."""
+    """Prints one row after the other, for a table whose text has no room in columns."""
     from rich.text import Text as RichText
 
     first = next(column for column in table.columns if column.prose)
@@ -158,7 +158,7 @@ def _print_paragraphs(console: Console, table: Table, rows: Sequence[Sequence[Ri
 
 
 def _show_map(figure: HeatMap, console: Console) -> None:
-    """As a table, coloured by winner."""
+    """Prints a map as a table, coloured by winner."""
     table = map_table(figure)
     fitted = fit(table, console.width)
     styled = _styled_rows(table, fitted)

@@ -1,7 +1,7 @@
 """How states and parameters are stored: low-bit blocks and stochastically rounded 16-bit floats.
 
-This is the reference, in torch operations on any device. ``native/formats.h`` is its twin in C++, equal bit
-for bit.
+These modules are the reference, in torch operations on any device. ``native/formats.h`` computes the same bits
+in C++.
 """
 
 from fallline.formats.blockwise import FORMATS, MIN_ELEMENTS, BlockFormat, applies, block_format

@@ -5,41 +5,13 @@ The scale is the block's largest finite magnitude, and a code k of K levels stan
     signed:  sign(k) (|k| / K)^2 scale,  -K <= k <= K,   K = 127 (int8) or 7 (int4),
     nonneg:  (k / K)^4 scale,             0 <= k <= K,   K = 254 (int8) or 14 (int4).
 
-A first moment spreads over a few decades within a block, and a second moment, its square, over twice as many:
-the powers 2 and 4 put the levels where the values are. No table is searched, and no root or power is computed,
-which in the kernel would take longer than the memory: "about" means a *pseudo-root*. The bits of a float, taken
-as an integer and shifted right by one (or two), are those of a float close to its square (or fourth) root: they
-are its logarithm, but for a straight line in each octave. Shifting back inverts it exactly, so it costs hardly
-any accuracy. Each operation is in float32:
+Encoding takes a pseudo-root, which is a shift of the float's bits, adds a dither and rounds:
 
     |k| = round(shift(|x| * (1 / scale), right) + o + d),    |x| = shift(|k| - o, left) * scale
 
-with o, added to the bits, chosen so that the scale itself has the code K, and d a *dither*, evenly from -1/2 to 1/2.
-
-Without the dither a second moment with beta2 = 0.999, which in a step moves by less than half a code, would not follow
-its gradients but the scale of its block: after 1,000 steps sqrt(v) was 7 % too small, updates 9 % too large (with the
-dynamic code of bitsandbytes 11 %), and a model trained as with a larger learning rate. Rounded up or down in
-proportion, codes are right on average. No generator is needed: the d of a block are 1,024 numbers in a fixed order that
-begins at a place given by the bits of the scale, which change from step to step (all but the last eight, so that a
-rounding error in the scale seldom counts). So nothing but the values decides about the codes, in every layout, with any
-number of threads, and after a resume.
-
-Further rules:
-
-- The remaining code (-K - 1 or K + 1) is NaN. Every non-finite value is stored as NaN, **an infinity too**,
-  and does not enter the scale, so it spoils its own element only, not its block. The scale of such a block is
-  stored negative (or as -0): whoever decodes need not look for the code elsewhere, where it is a number.
-- A nonneg value above zero gets at least code 1: a second moment rounded to zero would divide the next update
-  by eps alone. (With a scale below 3e-36 code 1 itself may decode to zero, where sqrt(v) is far below eps.)
-- A negative value of the nonneg kind counts as zero. Zeros have code 0, which decodes to +0.
-- The largest element of a block is exact. What was decoded has the same codes again and decodes to the same bits:
-  a state that does not change does not drift.
-- Scales below 2^-90 have small codes that do not decode exactly: there d is 0.
-- Underflow is gradual, as in float32 itself: small values are multiples of 2^-149; where several codes mean the same
-  one, it may move by one such step when it is encoded again.
-- The largest float32 as a scale is replaced by the one before it: code K would decode to infinity.
-
-int8 codes have the tensor's shape. int4 codes are flat, two per byte, the first one in the low half.
+The remaining code (-K - 1 or K + 1) is NaN; a block that contains it has a negative scale.  int8 codes have the
+tensor's shape.  int4 codes are flat, two per byte, the first one in the low half.  ``docs/formats.md`` gives the
+reasons and the treatment of special values.
 """
 
 from __future__ import annotations
@@ -58,14 +30,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MIN_ELEMENTS = 4096
-"""Smaller tensors stay float32: they save nothing, and biases and norms are the most sensitive ones."""
+"""Smaller tensors stay float32: they would save nothing, and biases and norms are the most sensitive tensors."""
 
 
 _LEAST_NORMAL = torch.finfo(torch.float32).tiny
 _LARGEST_SCALE = float.fromhex("0x1.fffffcp127")
-_DITHERS, _DITHER_STEP = 1024, 633  # shifts of a fraction of a level; the step runs through all of them evenly
+_DITHERS, _DITHER_STEP = 1024, 633  # the step visits all dithers, evenly spread
 _LEAST_DITHERED = 2.0**-90
-_PIECE = 1 << 22  # elements worked on at a time: bounds the temporaries for a tensor of any size
+_PIECE = 1 << 22  # elements encoded at a time, which bounds the temporaries
 
 
 def applies(numel: int) -> bool:
@@ -117,15 +89,15 @@ class BlockFormat:
         return self.bits / 8 + 4 / self.block
 
     def code_shape(self, shape: Sequence[int], first: int = 0) -> tuple[int, ...]:
-        """Shape of the codes of a tensor of this shape; ``first`` is the logical index of its first element in the
-        tensor that it is a piece of."""
+        """The shape of the codes of a tensor of this shape; if the tensor is a piece of another one, ``first`` is the
+        logical index there of its first element."""
         if self.bits == 8:
             return tuple(shape)
         count = prod(shape)
         return ((first + count + 1) // 2 - first // 2 if count else 0,)
 
     def scale_shape(self, shape: Sequence[int], first: int = 0) -> tuple[int]:
-        """Shape of the scales: one for each block that has an element in the piece."""
+        """The shape of the scales: one for each block that has an element in the piece."""
         count = prod(shape)
         return (-(-(first + count) // self.block) - first // self.block if count else 0,)
 
@@ -140,8 +112,8 @@ class BlockFormat:
     def encode(self, x: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
         """Codes and scales of a float32 tensor of any shape and memory layout.
 
-        Blocks are those of the tensor that ``x`` is a piece of; one that goes on in another piece is encoded from the
-        values that are here, until :meth:`encode_edge` knows its scale.
+        Blocks follow the whole tensor of which ``x`` may be a piece.  A block that goes on in another piece is encoded
+        from the values of this piece, until :meth:`encode_edge` gets its common scale.
         """
         if x.dtype != torch.float32:
             raise TypeError(f"x must be float32 to be stored as {self.name}, got {x.dtype}")
@@ -156,14 +128,14 @@ class BlockFormat:
 
     @torch.no_grad()
     def encode_edge(self, x: Tensor, scale: float, position: int) -> Tensor:
-        """Codes, one per byte, of values that begin at a position of a block whose scale is known."""
+        """The codes, one per byte, of values that begin at ``position`` of a block with the given scale."""
         block = torch.zeros(1, self.block, dtype=torch.float32, device=x.device)
         block[0, position : position + x.numel()] = x.reshape(-1)
         codes, _ = self._encode_blocks(block, torch.full((1,), abs(scale), dtype=torch.float32, device=x.device))
         return codes[0, position : position + x.numel()]
 
     def write_packed(self, packed: Tensor, codes: Tensor, first: int, start: int) -> None:
-        """Puts codes, one per byte, into the packed ones of a piece, from its element ``start`` on."""
+        """Writes codes, given one per byte, into the packed codes of a piece, from its element ``start`` on."""
         bytes_of = (first % 2 + start + torch.arange(codes.numel(), device=packed.device)) // 2
         high = ((first + start + torch.arange(codes.numel(), device=packed.device)) % 2).bool()
         halves = codes.view(torch.uint8) & 15
@@ -172,13 +144,13 @@ class BlockFormat:
             packed[at] = (packed[at] & keep) | (halves[chosen] << shift)
 
     def magnitude(self, x: Tensor) -> Tensor:
-        """The values whose largest is the scale of their block; 0 where a value does not count."""
+        """The magnitudes of which the largest is the scale of a block; 0 where a value does not count."""
         finite = x.isfinite()
         return torch.where(finite if self.kind == "signed" else finite & (x > 0), x.abs(), 0.0)
 
     @torch.no_grad()
     def decode(self, codes: Tensor, scale: Tensor, shape: Sequence[int], first: int = 0) -> Tensor:
-        """The float32 tensor, contiguous, that codes and scales stand for."""
+        """The contiguous float32 tensor that codes and scales stand for."""
         self._check("codes", codes, self.code_dtype, self.code_shape(shape, first))
         self._check("scale", scale, torch.float32, self.scale_shape(shape, first))
         numel = prod(shape)
@@ -200,7 +172,7 @@ class BlockFormat:
         finite, size = x.isfinite(), self.magnitude(x)
         if scale is None:
             scale = size.amax(1).clamp_max_(_LARGEST_SCALE)
-        # A subnormal scale would make the factor overflow; times 2^64 is exact for such a block.
+        # A subnormal scale would make the factor overflow; multiplying such a block by 2^64 is exact.
         lift = torch.where(scale < _LEAST_NORMAL, 2.0**64, torch.ones_like(scale))
         factor = torch.where(scale > 0, torch.ones_like(scale).div_(scale * lift), 0.0)
         share = (size * lift.unsqueeze(1)).mul_(factor.unsqueeze(1))
@@ -226,7 +198,7 @@ class BlockFormat:
 
     @property
     def _offset(self) -> int:
-        """What the pseudo-root of 1 lacks to be the largest level, in bits."""
+        """The difference between the bits of the largest level and those of the pseudo-root of 1."""
         one, top = (struct.unpack("<i", struct.pack("<f", x))[0] for x in (1.0, self.levels))
         return int(top - (one >> self._shift))
 
@@ -240,7 +212,7 @@ class BlockFormat:
 
 
 def _dither(scale: Tensor, count: int) -> Tensor:
-    """What is added to the roots of blocks of ``count`` elements before they are rounded."""
+    """The numbers that are added to the roots of blocks of ``count`` elements before rounding."""
     first = ((scale.view(torch.int32) >> 8).to(torch.int64) * 0x9E3779B9 & 0xFFFFFFFF) >> 22
     index = first.unsqueeze(1) + torch.arange(count, device=scale.device)
     shift = (index * _DITHER_STEP % _DITHERS + 0.5).div_(_DITHERS).sub_(0.5).to(torch.float32)
@@ -258,8 +230,8 @@ def _pack(codes: Tensor, first: int = 0) -> Tensor:
 
 
 def _pieces(numel: int, block: int, first: int) -> list[tuple[slice, slice]]:
-    """The rest of a block that begins before ``first``, whole blocks in pieces, the beginning of a last one: (which
-    scales, which elements)."""
+    """Slices of the scales and of the elements that are encoded at a time: the rest of a block that begins before
+    ``first``, then whole blocks, then the beginning of a last block."""
     head = min(-first % block, numel)
     whole, step = (numel - head) // block, _PIECE // block
     at = int(head > 0)

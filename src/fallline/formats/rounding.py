@@ -1,19 +1,19 @@
 """Stochastic rounding of float32 to bfloat16 and float16, from counters instead of a generator's state.
 
 A state or weight in 16 bits loses every change below half a spacing when it is rounded to nearest: a second
-moment with beta2 = 0.999 stops moving. Rounded up or down at random, with probabilities such that the mean is
-right, the changes survive on average.
+moment with beta2 = 0.999 stops moving. Rounded up or down at random, with probabilities that keep the mean,
+changes survive on average.
 
 The random bits are a hash of a key, made of seed, step, parameter and slot, and of the element's logical
-index. So memory layout, sharding, threads and device do not change them: every lowering gets the same ones.
+index. Memory layout, sharding, threads and device do not change them, so every lowering gets the same bits.
 
-- NaN stays NaN and infinities stay; what the format can represent is never changed.
-- Beyond the format's largest finite number, rounding is to nearest, as in ``Tensor.to``: below the midpoint
-  to what would be the next number (float16: 65520) it gives the largest one, from there on infinity. So a
-  finite value never becomes infinite by chance.
-- Unbiased exactly, except that subnormal float16 results use 16 random bits: a bias below 2^-16 spacings.
+- NaN stays NaN, infinities stay infinite, and a value that the format represents never changes.
+- Beyond the format's largest finite number, values are rounded to nearest, as by ``Tensor.to``: below the
+  midpoint to the next number (65520 for float16) to the largest finite number, from there on to infinity.
+  Therefore a finite value never becomes infinite by chance.
+- The rounding is unbiased, except that subnormal float16 results use 16 random bits: a bias below 2^-16 spacings.
 
-Rounding to nearest even needs nothing of ours: it is ``x.to(dtype)``.
+Rounding to nearest even is ``x.to(dtype)`` and needs no code here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_PIECE = 1 << 20  # elements worked on at a time: bounds the temporaries, several integers per element
+_PIECE = 1 << 20  # elements rounded at a time, which bounds the temporaries, several integers per element
 
 _MASK64 = (1 << 64) - 1
 _GOLDEN64 = 0x9E3779B97F4A7C15
@@ -36,7 +36,7 @@ _F16_REBIAS = 112 << 23
 
 
 def rounding_key(seed: int, step: int, parameter: int, slot: int) -> int:
-    """A 64-bit key for one tensor at one step; ``slot`` tells apart a parameter and its states.
+    """A 64-bit key for one tensor at one step; ``slot`` distinguishes a parameter from its states.
 
     Each argument is absorbed by a bijective mix (splitmix64), so keys that differ in one argument only are
     always different.
@@ -52,8 +52,8 @@ def stochastic_round(x: Tensor, dtype: torch.dtype, key: int | Tensor, start: in
     """Round a float32 tensor to bfloat16 or float16 at random, keeping the mean.
 
     ``key`` comes from :func:`rounding_key`; nearby integers as keys would give related bits. It may be a 0-d
-    int64 tensor with the same 64 bits, for compiled code that must not be recompiled for every key. ``start``
-    is the logical index of the first element, where ``x`` is a part of a tensor.
+    int64 tensor with the same 64 bits, so that compiled code is not recompiled for every key. ``start`` is the
+    logical index of the first element if ``x`` is a part of a tensor.
     """
     if x.dtype != torch.float32:
         raise TypeError(f"x must be float32, got {x.dtype}")
@@ -92,7 +92,7 @@ def _half(bits: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _nearest(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """To nearest even; NaN keeps sign and upper payload, while torch's own differs between its code paths."""
+    """Rounds to nearest even.  NaN keeps its sign and upper payload, which differ between torch's code paths."""
     bits = x.view(torch.int32)
     if dtype == torch.bfloat16:
         quiet = (bits >> 16) | 0x40
@@ -105,7 +105,7 @@ def _nearest(x: Tensor, dtype: torch.dtype) -> Tensor:
 def _random_bits(key: int | Tensor, index: Tensor) -> Tensor:
     """16 random bits for each element index, as int32.
 
-    Elements j and j + 128 of each group of 256 share one 32-bit hash: half the work, and no shuffles in SIMD.
+    Elements j and j + 128 of each group of 256 share one 32-bit hash, which halves the work without shuffles in SIMD.
     """
     counter = (index >> 8 << 7) | (index & 127)
     low, high = _key_halves(key)

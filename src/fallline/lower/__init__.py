@@ -1,1 +1,1 @@
-"""From a rule's graph to something that runs.  Knows no optimizer by name."""
+"""Turns the graph of a rule into something that runs.  No optimizer is known here by name."""

@@ -1,4 +1,4 @@
-"""The lowerings there are, the fastest first."""
+"""The list of lowerings, the fastest first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def find_lowering(name: str) -> Lowering:
 
 
 def register(lowering: Lowering) -> None:
-    """Adds a lowering, after those there are: ``Optimizer(…, lowering=name)`` then runs it."""
+    """Adds a lowering to the end of the list; ``Optimizer(…, lowering=name)`` then runs it."""
     if lowering.name in _LOWERINGS:
         raise ValueError(f"there is a lowering {lowering.name!r} already; give it another name")
     _LOWERINGS[lowering.name] = lowering

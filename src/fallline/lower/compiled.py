@@ -1,8 +1,8 @@
 """The eager form through ``torch.compile``.
 
-Scalars are elements of a tensor, and a program that does not speak of axes sees flat tensors of symbolic length, so
-that one compilation serves every shape, learning rate and step; tensors of a single element are left to eager, because
-the compiler specialises on the length 1.
+Scalars are elements of a tensor, and a program that does not use axes sees flat tensors of symbolic length, so that one
+compilation serves every shape, learning rate and step.  Tensors of a single element are left to eager, because the
+compiler specialises on the length 1.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Compiled(Lowering):
 
 
 def _view_shape(program: Program, item: Item, space: Space) -> tuple[int, ...]:
-    """As many axes as the program speaks of, whatever the parameter has."""
+    """The tensor with as many axes as the program uses, whatever the parameter has."""
     if program.view == "flat":
         return (item.numel,)
     batch, rows, cols = program_view(program, item.shape)
@@ -82,12 +82,12 @@ def _view_shape(program: Program, item: Item, space: Space) -> tuple[int, ...]:
 
 
 def _viewed(program: Program, item: Item, node: Node, value: Tensor) -> Tensor:
-    # `.data` is no view for autograd: the compiler would guard on the shape of what it is a view of.
+    # `.data` is no view for autograd; for a view, the compiler would guard on the shape of its base.
     return value if node.space.is_scalar else value.reshape(_view_shape(program, item, node.space)).data
 
 
 def _unviewed(program: Program, item: Item, results: Sequence[Any]) -> list[Any]:
-    """The written values in the shapes of what they are written to."""
+    """The written values in the shapes of the tensors that they are written to."""
     targets = [(Space.FULL, item.shape) for _ in program.writes]
     targets += [(program.states[name].space, item.small[name].shape) for name in program.small_writes]
     written = [

@@ -1,7 +1,7 @@
-"""Runs executors that wait for each other: each has a part of the elements that a reduction runs over.
+"""Runs executors that wait for each other, because each has a part of the elements that a reduction combines.
 
-The parameters of an optimizer may be stepped by several lowerings and specialisations at once, and each may be a piece
-of a larger one, of which other processes have the rest.
+Several lowerings and specialisations may step the parameters of an optimizer at once, and each parameter may be a piece
+of a larger one whose rest is in other processes.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from fallline.rules.program import Program
 
 
 class Joiner(abc.ABC):
-    """Joins reductions with those of other processes, which call it equally often, with the same keys."""
+    """Joins reductions with those of other processes, each of which calls it equally often and with the same keys."""
 
     @abc.abstractmethod
     def join(self, partials: Sequence[Partial]) -> None:
-        """Replaces the values of each by what they are over all processes, in place."""
+        """Replaces the values of each reduction, in place, by those over all processes."""
 
 
 def alone(passes: Passes) -> Deferred:
-    """Runs an executor that has everything itself."""
+    """Runs an executor that has all elements itself."""
     try:
         while True:
             next(passes)
@@ -34,11 +34,11 @@ def alone(passes: Passes) -> Deferred:
 
 
 def together(runs: Sequence[Passes], joiner: Joiner | None = None) -> list[Deferred]:
-    """Runs all of them, each as far as it gets before it needs the results of the others.
+    """Runs all executors, each until it needs the results of the others.
 
-    A reduction over the pieces of a parameter is joined as soon as every run that is not waiting for all the others has
-    arrived at one; those over all parameters when every run has.  So the order depends on the programs alone, and
-    processes with the same programs agree on it.
+    Reductions over the pieces of a parameter are joined as soon as every run has arrived at one, except for runs that
+    wait for a reduction over all parameters.  Reductions over all parameters are joined when every run has arrived at
+    one.  The order therefore depends on the programs alone, and processes with the same programs agree on it.
     """
     finished: dict[int, Deferred] = {}
     waiting = {i: partials for i, run in enumerate(runs) if (partials := _advance(run, finished, i)) is not None}
@@ -55,7 +55,7 @@ def together(runs: Sequence[Passes], joiner: Joiner | None = None) -> list[Defer
 
 
 def _advance(run: Passes, finished: dict[int, Deferred], number: int) -> list[Partial] | None:
-    """Goes on to the next reduction of which others may have a part; None at the end."""
+    """Continues to the next reduction of which other executors may have a part; None at the end."""
     try:
         return next(run)
     except StopIteration as end:
@@ -83,7 +83,7 @@ def _add(into: Tensor, values: Tensor, kind: str) -> None:
 
 
 def check_coupled(programs: Iterable[Program]) -> None:
-    """Raises if programs of one rule do not reduce over all parameters in the same order: they would wait for ever."""
+    """Raises if programs of one rule reduce over all parameters in different orders; they would wait for ever."""
     batches = {tuple(_reductions_over_all(program)): program.name for program in programs}
     if len(batches) > 1:
         raise RuleError(
@@ -93,6 +93,6 @@ def check_coupled(programs: Iterable[Program]) -> None:
 
 
 def _reductions_over_all(program: Program) -> list[tuple[str, ...]]:
-    """For each pass that reduces over all parameters, how: "sum" or "max"."""
+    """The kinds ("sum" or "max") of the reductions over all parameters, for each pass that has some."""
     kinds = [tuple(node.attr[0] for node in nodes if node.space == Space.ALL) for nodes in program.reductions]
     return [here for here in kinds if here]

@@ -1,8 +1,8 @@
-"""Low-bit blocks that a cut goes through.
+"""Low-bit blocks that lie in two pieces of a tensor.
 
-Blocks follow the whole tensor, wherever it is cut, so that its pieces store what the whole would store.  Both pieces of
-a block keep its scale, which is the largest magnitude in either of them: it is a reduction, joined after the last pass,
-and only then are the values of such a block encoded.  There are at most two in a piece, its first and its last.
+Blocks follow the whole tensor, wherever it is cut, so that its pieces store the codes of the whole.  Both pieces of a
+block keep its scale, the largest magnitude over both.  This is a reduction that is joined after the last pass; the
+values of such a block are encoded only then.  A piece has at most two such blocks, its first and its last.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class Edge:
     operand: Operand
     format: BlockFormat
     block: int
-    """Which block of the whole tensor."""
+    """The number of the block in the whole tensor."""
     elements: slice
-    """Of the piece."""
+    """The elements, counted in the piece."""
     values: Tensor
     """Their new values, in float32."""
 
     @property
     def position(self) -> int:
-        """Where in the block its first element lies."""
+        """The position of the first element in the block."""
         return (self.operand.first + self.elements.start) % self.format.block
 
     def partial(self, number: int) -> Partial:
-        """The largest magnitude, and whether a value is not finite."""
+        """The largest magnitude, and whether some value is not finite."""
         largest = self.format.magnitude(self.values).amax().double()
         marked = (~self.values.isfinite()).any().double()
         return Partial((number, self.name, self.block), "max", torch.stack((largest, marked)).cpu())
@@ -61,7 +61,7 @@ class Edge:
 
 
 class Edges:
-    """All of them for the items of an executor."""
+    """All edges of the items of an executor."""
 
     def __init__(self, program: Program, items: Sequence[Item]):
         self.items = items
@@ -77,13 +77,13 @@ class Edges:
             for item in items
             for name in program.writes
         )
-        """Whether another piece of some item may have an edge: then every piece waits for it."""
+        """Whether another piece of some item may have an edge; then every piece waits for it."""
         self._of: dict[tuple[int, str], list[Edge]] = {}
         for edge in self.all:
             self._of.setdefault((edge.item, edge.name), []).append(edge)
 
     def of(self, i: int, name: str) -> list[Edge]:
-        """Those of one operand: at most its first and its last block."""
+        """The edges of one operand: at most its first and its last block."""
         return self._of.get((i, name), [])
 
     def keep(self, i: int, name: str, value: Tensor) -> None:
@@ -92,7 +92,7 @@ class Edges:
             edge.values.copy_(value.reshape(-1)[edge.elements])
 
     def joined(self, active: Sequence[int]) -> Iterator[list[Partial]]:
-        """Hands out the scales of shared blocks, and encodes these when they are joined."""
+        """Yields the scales of shared blocks, and encodes these blocks when the scales are joined."""
         if not self.are_possible:
             return
         here = set(active)

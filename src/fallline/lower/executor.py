@@ -1,7 +1,7 @@
-"""What runs a program: a lowering prepares an executor for some parameters, which is then bound and run in every step.
+"""Lowerings and executors: a lowering prepares an executor for some parameters, and every step binds and runs it.
 
 A lowering is one object with a name.  It says why it cannot take a parameter, and why this installation cannot run a
-program; whatever it does not say is data that the choice of a lowering and ``explain()`` read alike.
+program; the choice of a lowering and ``explain()`` read the same answers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class StepScalars:
     set_of: Sequence[int]
     grad_factor: float = 1.0
     keys: Sequence[Mapping[int, int]] | None = None
-    """Per item, slot → key of its random bits; only where something rounds at random."""
+    """For each item, slot → key of its random bits; empty if nothing is rounded at random."""
 
     def key(self, item: int, slot: int) -> int:
         """The key of an operand that rounds at random; 0 for the others."""
@@ -36,49 +36,49 @@ class StepScalars:
 
 
 Deferred = dict[str, list[float]]
-"""Scalar states that follow from reductions: name → a value per item."""
+"""Scalar states that follow from reductions: name → one value per item."""
 
 
 @dataclasses.dataclass(eq=False)
 class Partial:
-    """A reduction over the elements that one executor has; ``values`` are joined with those of the others, in place."""
+    """A reduction over the elements of one executor; ``values`` are joined in place with those of the others."""
 
     key: Hashable
-    """Equal for parts of one reduction, whichever executor has them."""
+    """The same for all parts of one reduction, whichever executor has them."""
     kind: str
     """ "sum" or "max"."""
     values: Tensor
     over_all: bool = False
-    """Whether it runs over all parameters, not over the pieces of one."""
+    """Whether it runs over all parameters, not only over the pieces of one."""
 
 
 Passes = Generator[list[Partial], None, Deferred]
-"""A run that stops wherever other executors may have a part of a reduction, and goes on with the joined values."""
+"""A run that stops wherever other executors may have a part of a reduction, and continues with the joined values."""
 
 
 class Executor(abc.ABC):
-    """A program over some items, described once; every step binds gradients and runs."""
+    """A program over some items, described once; every step binds gradients and runs it."""
 
     def __init__(self, program: Program, items: Sequence[Item]):
         self.program, self.items = program, list(items)
         self.grads: Mapping[int, Tensor] = {}
-        """By the position of its item."""
+        """The gradients by the position of their items."""
         self.present: Sequence[int] = () if program.uses_gradient else range(len(self.items))
         """The items that take part in a step: those with a gradient, or all if the program uses none."""
         self._watch: Watch | None = None
 
     def bind(self, grads: Mapping[int, Tensor]) -> bool:
-        """Takes gradients of any layout, by the position of their item.  Returns whether they are read where they are,
-        so that :meth:`watch` may follow."""
+        """Takes gradients of any layout, by the position of their item.  Returns whether they are read in place, so
+        that :meth:`watch` may follow."""
         self.grads, self.present = grads, list(grads)
         return True
 
     def watch(self, params: Sequence[Tensor] | None) -> None:
-        """Remembers how parameters that all have a gradient, and the gradients, lie; None forgets what it knew."""
+        """Remembers the layout of parameters that all have a gradient, and of the gradients; None forgets it."""
         self._watch = Watch(params) if params is not None else None
 
     def rebind(self) -> bool:
-        """Takes this step's gradients if nothing but their memory has changed since :meth:`watch`."""
+        """Takes this step's gradients if only their memory has changed since :meth:`watch`."""
         grads = self._watch.gradients() if self._watch is not None else None
         if grads is None or self.has_moved(range(len(self.items))):
             return False
@@ -90,31 +90,31 @@ class Executor(abc.ABC):
         self.grads, self.present = other.grads, other.present
 
     def release(self) -> None:
-        """Lets go of the gradients: kept until the next step, they would stand beside the new ones in memory."""
+        """Releases the gradients; kept until the next step, they would take memory beside the new ones."""
         self.grads = {}
 
     def tell_autograd(self) -> None:
-        """Counts a write to every parameter that was stepped: for executors whose writes torch does not see."""
+        """Tells autograd that the parameters were written, for executors whose writes torch does not see."""
         if self.program.param in self.program.writes:
             items = [self.items[i] for i in self.present]
             torch.autograd.graph.increment_version([(item.low_precision_copy or item.param).data for item in items])
 
     @abc.abstractmethod
     def run(self, scalars: StepScalars) -> Deferred:
-        """One step over everything that is bound, of an executor that has all of it.  An executor whose writes torch
-        does not see calls :meth:`tell_autograd`."""
+        """Runs one step over all bound items, in an executor that has all elements itself.  An executor whose writes
+        torch does not see calls :meth:`tell_autograd`."""
 
     @abc.abstractmethod
     def passes(self, scalars: StepScalars) -> Passes:
-        """The same step, stopping where other executors may have a part of a reduction."""
+        """Runs the same step, but stops where other executors may have a part of a reduction."""
 
     @property
     @abc.abstractmethod
     def launches(self) -> int:
-        """How many kernels of our own a step starts; operations of torch count themselves."""
+        """The number of native kernels that a step launches; operations of torch are not counted."""
 
     def has_moved(self, items: Sequence[int]) -> bool:
-        """Whether states of these items are no longer where they were described."""
+        """Whether states of these items have moved in memory since they were described."""
         return False
 
 
@@ -123,15 +123,15 @@ class Lowering(abc.ABC):
 
     name: ClassVar[str]
     kernels: ClassVar[str] = "torch"
-    """The kernels that an installation may lack, in a word."""
+    """A word for the kernels that an installation may lack."""
     automatic: ClassVar[bool] = False
-    """Whether it is taken without being asked for, in the order of the catalogue."""
+    """Whether it may be chosen without being named, in the order of the catalogue."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()
 
     def was_told(self, reason: str) -> bool:
-        """Whether this was called with the reason before: a notice is given once."""
+        """Whether users have been told this reason before; a notice is given once."""
         told = reason in self._told
         self._told.add(reason)
         return told
@@ -146,11 +146,11 @@ class Lowering(abc.ABC):
 
     @abc.abstractmethod
     def prepare(self, program: Program, items: Sequence[Item]) -> Executor:
-        """An executor of items that it has no obstacle against."""
+        """An executor of items for which :meth:`obstacle` is None."""
 
 
 def is_partial(node: Node, item: Item) -> bool:
-    """Whether a reduction over this item is over a piece of what it should be over."""
+    """Whether a reduction over this item covers only a part of the elements that it should combine."""
     if node.space == Space.ALL:
         return True
     return item.place is not None and item.place.cuts(node.args[0].space) and not item.place.cuts(node.space)
@@ -158,6 +158,6 @@ def is_partial(node: Node, item: Item) -> bool:
 
 def partial_of(program: Program, node: Node, item: Item, values: Tensor) -> Partial:
     if node.space == Space.ALL:
-        # Forms of a rule have other nodes, but the same reductions over all parameters in the same order.
+        # Forms of a rule have different nodes, but the same reductions over all parameters in the same order.
         return Partial((program.name, program.over_all[node.index]), node.attr[0], values, over_all=True)
     return Partial((item.number, node.index), node.attr[0], values)

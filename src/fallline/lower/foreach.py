@@ -1,4 +1,4 @@
-"""List operations (``torch._foreach_*``) over all tensors with equal scalars: the portable fast form."""
+"""The portable fast lowering: list operations (``torch._foreach_*``) over all tensors with equal scalars."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from fallline.rules.graph import Space
 from fallline.rules.program import Program
 
 IN_CACHE = 1 << 18
-"""Elements of a CPU's part: its temporaries stay in a cache, and their memory is used again by the next part."""
+"""Elements per part on a CPU: temporaries then stay in a cache, and the next part uses their memory again."""
 SMALL_CACHE = ("cpu", "meta")
-"""Devices whose lists come in parts; tensors without memory stand for those of a CPU where bytes are counted."""
+"""Devices on which lists are cut into parts; "meta" stands for a CPU where bytes are counted without memory."""
 
 
 class ForeachExecutor(TorchExecutor):
@@ -41,8 +41,7 @@ class ForeachExecutor(TorchExecutor):
             del taken_by_item, taken, results  # the next part uses their memory
 
     def parts(self, active: Sequence[int], scalars: StepScalars) -> list[list[int]]:
-        """Items that one list operation may take together: equal scalars, dtype and device, and few enough elements on
-        a CPU."""
+        """Groups of items for one list operation: equal scalars, dtype and device, and few enough elements on a CPU."""
         open_parts: dict[tuple[int, torch.dtype, torch.device], list[int]] = {}
         sizes: dict[tuple[int, torch.dtype, torch.device], int] = {}
         parts = []
@@ -59,7 +58,7 @@ class ForeachExecutor(TorchExecutor):
         return parts
 
     def only_copies(self, part: Sequence[int]) -> bool:
-        """Whether all that is to be stored are full-size values that can be copied as they are."""
+        """Whether only full-size values are stored and each of them can be copied as it is."""
         program = self.program
         return (
             not program.small_writes

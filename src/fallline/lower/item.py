@@ -1,6 +1,6 @@
-"""One parameter as a program sees it: its operands in memory, and its place in the tensor it may be a piece of.
+"""One parameter as a program sees it: its operands in memory, and its place in the whole tensor if it is a piece.
 
-A format lives in an operand's ``load`` and ``store``; rules and lowerings know nothing of it.
+A format is implemented by ``load`` and ``store`` of an operand; rules and lowerings do not depend on it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def real_view(tensor: Tensor) -> Tensor:
 
 
 def real_shape(tensor: Tensor) -> torch.Size:
-    """The shape that programs see of a tensor."""
+    """The shape of a tensor as programs see it."""
     return torch.Size((*tensor.shape, 2)) if tensor.is_complex() else tensor.shape
 
 
@@ -37,11 +37,11 @@ class Place:
     """Where a piece lies in the tensor that it was cut from: at ``start`` along ``axis`` of ``shape``.
 
     Everything that depends on a position follows the whole tensor: shape facts, the blocks of low-bit formats, their
-    dither, and random bits.  So a piece computes what the whole would have computed there.
+    dither, and random bits.  A piece therefore computes the same values as the whole tensor would.
     """
 
     shape: tuple[int, ...]
-    """Of the whole tensor, as programs see it."""
+    """The shape of the whole tensor, as programs see it."""
     start: int = 0
     axis: int = 0
 
@@ -68,10 +68,12 @@ class Place:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Operand:
-    """A full-size tensor in memory: dense, or codes with a scale per block.  ``stochastic``: how to round
-    when a 16-bit tensor is stored; ``slot`` keeps its random bits apart from those of other operands.
-    ``lazy``: a view that torch conjugates or negates when it is read, so its memory holds other values.
-    ``first``: the logical index of its first element in the whole tensor."""
+    """A full-size tensor in memory: dense, or codes with a scale per block.
+
+    ``stochastic``: whether a 16-bit tensor is rounded at random when it is stored.  ``slot``: distinguishes its random
+    bits from those of other operands.  ``lazy``: whether it is a view that torch conjugates or negates when it is read,
+    so that its memory holds other values.  ``first``: the logical index of its first element in the whole tensor.
+    """
 
     data: Tensor
     scale: Tensor | None = None
@@ -124,9 +126,9 @@ class Item:
     low_precision_copy: Operand | None = None
     """The 16-bit parameter whose float32 master weights are the operand."""
     number: int = 0
-    """Which parameter of the optimizer this is: part of the key of its random bits."""
+    """The number of the parameter in the optimizer, a part of the key of its random bits."""
     place: Place | None = None
-    """Where it lies in the tensor it is a piece of; None if it is whole."""
+    """Its place in the whole tensor if it is a piece; None if it is whole."""
 
     @property
     def numel(self) -> int:
@@ -161,8 +163,8 @@ FACTS = ("numel", "rows", "cols", "batch", "size0", "row_length", "dtype_eps")
 
 
 def shape_facts(shape: Sequence[int], dtype: torch.dtype) -> dict[str, float]:
-    """The facts about a shape that equations may use.  Matrices are the last two axes; ``size0`` is the first one, and
-    ``row_length`` the number of elements for each of its indices."""
+    """The facts about a shape that equations may use.  The last two axes are those of matrices; ``size0`` is the
+    length of the first axis, and ``row_length`` the number of elements for each index of it."""
     numel = prod(shape)
     rows = shape[-2] if len(shape) >= 2 else 1
     cols = shape[-1] if len(shape) >= 1 else 1

@@ -1,4 +1,4 @@
-"""Executors that run a program's passes as torch operations: what eager, foreach and compiled have in common."""
+"""Executors that run a program's passes as torch operations; eager, foreach and compiled have them in common."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from fallline.rules.graph import Node, Space
 from fallline.rules.program import Program
 
 Known = list[dict[int, Any]]
-"""Per item, the values of earlier passes that later ones need, by the index of their node."""
+"""For each item, the values of earlier passes that later passes need, by the index of their node."""
 
 
 class TorchExecutor(Executor):
-    """Runs the functions that ``torch_source`` writes; a subclass says over which items at once."""
+    """Runs the functions that ``torch_source`` writes; a subclass decides which items they take at once."""
 
     def __init__(self, program: Program, items: Sequence[Item]):
         super().__init__(program, items)
@@ -42,7 +42,7 @@ class TorchExecutor(Executor):
     def compute(
         self, k: int, active: Sequence[int], known: Known, scalars: StepScalars
     ) -> Iterator[tuple[int, Sequence[Any]]]:
-        """Runs pass k; gives (item, results) as they are ready, and is asked for the next when they are stored."""
+        """Runs pass k and yields (item, results) as soon as they are ready; it continues when these are stored."""
 
     def run(self, scalars: StepScalars) -> Deferred:
         with torch.no_grad():
@@ -63,7 +63,7 @@ class TorchExecutor(Executor):
         return deferred
 
     def joined(self, one: PassSource, active: Sequence[int], known: Known) -> Iterator[Any]:
-        """Hands out the reductions that end a pass, and gives every item what they are over all."""
+        """Yields the reductions that end a pass, and gives every item the joined values."""
         items, over_all = self.items, {}
         for node in one.reductions if active else ():
             if node.space == Space.ALL:
@@ -96,13 +96,13 @@ class TorchExecutor(Executor):
         return item.operand(self.program, name).load(item.shape, item.dtype)
 
     def taken(self, one: PassSource, i: int, known: Known, grad_factor: float) -> list[Any]:
-        """What a pass takes of one item."""
+        """The inputs of a pass for one item."""
         return [
             self.load(node.attr, i, grad_factor) if node.op == "operand" else known[i][node.index] for node in one.takes
         ]
 
     def store(self, i: int, results: Sequence[Any], scalars: StepScalars, deferred: Deferred) -> None:
-        """Writes the last pass's values: full-size ones through their formats, then small ones and scalars."""
+        """Writes the values of the last pass: full-size ones through their formats, then small ones and scalars."""
         program, item = self.program, self.items[i]
         written = [*program.writes, *program.small_writes]
         values = dict(zip(written, results, strict=False))
@@ -125,7 +125,7 @@ class TorchExecutor(Executor):
 
 @functools.cache
 def passes_operands_on(program: Program) -> bool:
-    """Whether what is written may be another operand as it was, its very memory."""
+    """Whether a value to be written may be the memory of another operand."""
 
     def unchanged(node: Node) -> bool:
         return node.op == "operand" or (node.op in ("where", "reduce") and any(map(unchanged, node.args)))
@@ -134,7 +134,7 @@ def passes_operands_on(program: Program) -> bool:
 
 
 def _apart(program: Program, item: Item, name: str, value: Any) -> Any:
-    """A value that is not the memory of another operand: that may be written before this value is read."""
+    """The value, copied if it is the memory of another operand, which may be written before this value is read."""
     if not isinstance(value, Tensor) or value.numel() == 0:
         return value
     others = [item.operand(program, other).data for other in program.writes if other != name]

@@ -21,16 +21,16 @@ from fallline.rules.program import Program, reachable
 
 @dataclasses.dataclass(frozen=True)
 class PassSource:
-    """One pass: its function and what it takes and gives, as nodes."""
+    """One pass: its function, and the nodes that it takes and returns."""
 
     function: Callable[..., Any]
     source: str
     takes: tuple[Node, ...]
     """Operands, small operands and values of earlier passes."""
     gives: tuple[Node, ...]
-    """Values later passes need, or (in the last pass) the written values."""
+    """The values that later passes need or, in the last pass, the written values."""
     reductions: tuple[Node, ...]
-    """The reductions that end it, of which others may have a part; none in the last pass."""
+    """The reductions that end the pass, of which other executors may have a part; none in the last pass."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +39,8 @@ class TorchSource:
     passes: tuple[PassSource, ...]
 
 
-# What the generated functions call.  Reductions to one number stay 0-d float64 tensors: no round trip to the
-# host, and no loss in later scalars.  Of no elements the sum is 0 and the largest is -inf, as natively.
+# The functions that generated code calls.  Reductions to one number stay 0-d float64 tensors, which saves a round trip
+# to the host and keeps precision in later scalars.  The sum of no elements is 0 and their maximum is -inf, as natively.
 
 
 def _sum_all(x: Tensor) -> Tensor:
@@ -82,21 +82,21 @@ _SCOPE = {
 def _reduction(node: Node, arg: str) -> str:
     kind, axis = node.attr
     if axis in ("tensor", "all"):
-        # What is reduced over all parameters, the caller adds up.
+        # The caller adds up reductions over all parameters.
         return f"_{kind}_all({arg})"
     return f"_{kind}_rows({arg})" if axis == "rows" else f"_{kind}_axis({arg}, {axis})"
 
 
 class _Writer:
-    """Writes one pass.  ``lists``: full-size values are lists of tensors; ``tensor_scalars``: the host's
-    numbers are 0-d tensors instead of Python's."""
+    """Writes one pass.  ``lists``: full-size values are lists of tensors.  ``tensor_scalars``: the host's
+    numbers are 0-d tensors instead of Python's floats."""
 
     def __init__(self, program: Program, lists: bool, tensor_scalars: bool):
         self.program, self.lists, self.tensor_scalars = program, lists, tensor_scalars
         self.lines: list[str] = []
         self.last_use: dict[int, int] = {}
         self.aliased: set[int] = set()
-        """Values that a choice on the host may pass on as they are: their lists have two names."""
+        """Values that a choice on the host may pass on unchanged, so that their lists have two names."""
 
     def is_python(self, node: Node) -> bool:
         if node.op == "truth":
@@ -135,7 +135,7 @@ class _Writer:
         return f"torch.{node.op}({args[0]})"
 
     def chooses_whole(self, node: Node) -> bool:
-        """A choice that the host has made between two values of the result's own shape."""
+        """A choice, made by the host, between two values of the shape of the result."""
         return self.is_python(node.args[0]) and all(a.space == node.space for a in node.args[1:])
 
     def where(self, node: Node, args: list[str]) -> str:
@@ -146,7 +146,7 @@ class _Writer:
             beside = next(text for a, text in zip(node.args[1:], branches, strict=True) if not self.is_python(a))
             condition = f"torch.full((), {condition}, dtype=torch.bool, device={beside}.device)"
         elif all(a.space.is_scalar for a in node.args[1:]):
-            # torch would give two numbers the default dtype, and two 0-d tensors theirs.
+            # torch would give two numbers the default dtype, and two 0-d tensors their own dtype.
             dtype = "torch.float64" if node.space.is_scalar else "dtype"
             branches = [
                 f"{condition}.new_full((), {text}, dtype={dtype})" if self.is_python(a) else f"{text}.to({dtype})"
@@ -200,7 +200,7 @@ class _Writer:
         return f"torch._foreach_{name}({', '.join(text for _, text in operands)})"
 
     def drop(self, node: Node, position: int) -> None:
-        """Frees what is not needed any more: a step with all its temporaries would take many times the model."""
+        """Frees values that are no longer needed; all temporaries of a step take many times the memory of a model."""
         done = {self.name(a) for a in node.args if a.space == Space.FULL and self.last_use[a.index] == position}
         if done:
             self.lines.append(f"del {', '.join(sorted(done))}")
@@ -238,8 +238,8 @@ _FOREACH = {
 
 
 def _ends(program: Program, in_pieces: bool) -> list[tuple[Node, ...]]:
-    """What each pass ends with: reductions, at last the written values.  Where parameters are in pieces, reductions of
-    small arrays end one, too."""
+    """The results of each pass: reductions or, in the last pass, the written values.  If parameters are in pieces,
+    reductions of small arrays end a pass, too."""
     ends: list[tuple[Node, ...]] = []
     for k, rounds in enumerate(program.stage_rounds):
         ends += rounds if in_pieces else ()
@@ -251,7 +251,7 @@ def _ends(program: Program, in_pieces: bool) -> list[tuple[Node, ...]]:
 def torch_source(
     program: Program, lists: bool = False, tensor_scalars: bool = False, in_pieces: bool = False
 ) -> TorchSource:
-    """A function per pass, called with what it takes, a set of the host's scalars, and the dtype to compute in."""
+    """One function per pass, called with its inputs, a set of the host's scalars, and the dtype to compute in."""
     roots = _ends(program, in_pieces)
     count, finals = len(roots), roots[-1]
     passes = []
@@ -260,7 +260,7 @@ def torch_source(
         computed = _needed(roots[k], known)
         later = _needed(n for nodes in roots[k + 1 :] for n in nodes)
         uses = {a.index for n in later for a in n.args} | {n.index for nodes in roots[k + 1 :] for n in nodes}
-        # Full-size values are computed again by the next pass; only small ones are kept.
+        # The next pass computes full-size values again; only small ones are kept.
         kept = tuple(n for n in computed if n.index in uses and n.space != Space.FULL and n.op != "operand")
         gives = kept if k < count - 1 else finals
         mentioned = {n.index: n for n in (*computed, *(a for n in computed for a in n.args), *gives)}
@@ -290,5 +290,5 @@ def torch_source(
 
 
 def _needed(roots: Iterable[Node], known: Collection[int] = ()) -> list[Node]:
-    """What has to be computed for ``roots`` when ``known`` already is; the host has computed its own."""
+    """The nodes that must be computed for ``roots`` if ``known`` are there; values of the host always are."""
     return reachable(roots, lambda node: node.space != Space.HOST and node.index not in known)

@@ -1,1 +1,1 @@
-"""Measuring: what the machine is, how fast its memory is, clocks, memory meters, and what samples can say."""
+"""Measuring: the machine and the speed of its memory, clocks, memory meters, statistics, and the results file."""

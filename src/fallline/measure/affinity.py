@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 @contextlib.contextmanager
 def pinned(count: int | None) -> Iterator[None]:
-    """All threads of this process on the first so many processors it may use."""
+    """Keeps all threads of this process on the first processors that it may use, as many as are asked for."""
     if count is None or not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -25,8 +25,8 @@ def pinned(count: int | None) -> Iterator[None]:
 def claimed(processors: Sequence[int]) -> tuple[int, socket.socket | None]:
     """The first of these that no process has claimed, and the claim, which lasts until it is closed or its owner ends.
 
-    The first and no claim if all are taken, or where there are no claims: they are names of sockets in Linux's abstract
-    namespace, which leave no files behind and which processes of other users see too.
+    If all are claimed, or the system has no claims, the result is the first one and no claim.  Claims are names of
+    sockets in Linux's abstract namespace, which leave no files behind and which processes of other users also see.
     """
     for processor in processors:
         claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

@@ -1,8 +1,8 @@
-"""How fast this machine moves memory for so many streams: the limit that kernels are measured against.
+"""The memory bandwidth of this machine for a number of streams: the limit that kernels are compared with.
 
-The sweep itself is ``native/probe.cpp``: written by hand, not generated, plain sums with software prefetch.
-Its best distance depends on the machine and on the working set (one that fits a cache is legitimately
-faster than memory), so it is chosen first, and the speed comes from fresh samples at that distance.
+The sweep itself is ``native/probe.cpp``, written by hand: plain sums with software prefetch.  Its best distance
+depends on the machine and on the working set (one that fits a cache is legitimately faster than memory), so the
+distance is chosen first, and the speed comes from fresh samples at that distance.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import torch
 from fallline.lower.native.library import Library, NativeUnavailable, library
 
 DISTANCES = (0, 64, 128, 256, 512, 1024, 2048)
-"""Elements of each stream by which the prefetch is ahead; 0 leaves it to the hardware."""
+"""Distances of the prefetch, in elements of each stream; 0 leaves prefetching to the hardware."""
 MAX_READS = 8
 MAX_WRITES = 6
-_STAGGER = 65584  # elements; a power of two from stream to stream costs up to half the bandwidth: the same banks
-_SAMPLE_NS = 1_000_000  # a sample lasts at least this long, so that the clock and the call do not count
+_STAGGER = 65584  # elements between streams; a power of two would hit the same banks and cost up to half the bandwidth
+_SAMPLE_NS = 1_000_000  # a sample lasts at least this long, so that the clock and the call do not matter
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,23 +35,23 @@ class Bandwidth:
     elements: int
     threads: int
     method: str
-    """"native avx2", say, or "torch copy": then one stream read and one written, whatever was asked for."""
+    """The method, such as "native avx2" or "torch copy"; the latter always reads one stream and writes one."""
     ahead: int
     samples: tuple[float, ...]
 
     @property
     def median(self) -> float:
-        """The figure to compare with: what the machine does, not what it did once."""
+        """The figure to compare with: the usual speed, not the best."""
         return statistics.median(self.samples)
 
     @property
     def best(self) -> float:
-        """The fastest sample: above the median by as much as other work on the machine disturbed."""
+        """The fastest sample; it is above the median by as much as other work disturbed the measurement."""
         return max(self.samples)
 
 
 class Sweep:
-    """Streams in memory and a pass over them: all are read, the first ``writes`` of them written back."""
+    """Streams in memory and a pass over them: all are read, and the first ``writes`` of them are written back."""
 
     def __init__(self, reads: int, writes: int, elements: int, threads: int | None = None):
         self.threads = torch.get_num_threads() if threads is None else threads
@@ -72,13 +72,13 @@ class Sweep:
         except NativeUnavailable:
             self.reads = self.writes = 1
         streams = self.reads if self._library else 2
-        # Filled, not just zeroed: untouched pages all share one page of zeros, which sits in the cache.
+        # The memory is filled, because untouched pages all share one page of zeros, which stays in the cache.
         self._memory = torch.empty((streams, elements + _STAGGER), dtype=torch.float32).fill_(0.0)
         self._pointers = (ctypes.c_void_p * streams)(*(row.data_ptr() for row in self._memory))
 
     @property
     def bytes(self) -> int:
-        """Moved by one sweep."""
+        """The bytes that one sweep moves."""
         return 4 * self.elements * (self.reads + self.writes)
 
     def run(self, ahead: int = 0) -> None:
@@ -90,11 +90,11 @@ class Sweep:
         )
 
     def gb_per_s(self, ahead: int, sweeps: int) -> float:
-        """One sample: so many sweeps in a row."""
+        """Takes one sample: the given number of sweeps in a row."""
         return self.bytes * sweeps / _nanoseconds(self.run, ahead, sweeps)
 
     def sweeps_per_sample(self) -> int:
-        self.run()  # the first one wakes threads and fills caches
+        self.run()  # the first sweep wakes threads and fills caches
         return max(1, -(-_SAMPLE_NS // max(1, _nanoseconds(self.run, 0, 1))))
 
     def best_distance(self, rounds: int = 3, seed: int = 0, before: Callable[[], object] | None = None) -> int:
@@ -133,7 +133,7 @@ def probe(
     seconds: float = 2.0,
     seed: int = 0,
 ) -> Bandwidth:
-    """Measures: ``reads`` streams of ``elements`` float32 each, the first ``writes`` of them written back.
+    """Measures the bandwidth of ``reads`` streams of ``elements`` float32 each, of which ``writes`` are written back.
 
     Takes ``samples`` samples, or as many as fit into about ``seconds`` (at least 3), at the best distance.
 

@@ -1,4 +1,4 @@
-"""The clock: monotonic, synchronised before and after, with nothing inside that does not belong there."""
+"""A monotonic clock that is synchronised before and after, and excludes everything that is not part of the call."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MOST_CALLS = 10_000
 
 
 def nothing_to_wait_for() -> None:
-    """On a CPU an operation has ended when its call returns."""
+    """Does nothing, because on a CPU an operation has ended when its call returns."""
 
 
 def wait_for(device: str) -> Wait:
-    """What ends when all work on that device has ended: without it a GPU's time lands on whoever asks next."""
+    """A function that waits until all work on the device has ended, which the next measurement would include."""
     if device == "cpu":
         return nothing_to_wait_for
     import torch
@@ -29,7 +29,7 @@ def wait_for(device: str) -> Wait:
 
 
 def seconds_of(arm: Arm, calls: int = 1, wait: Wait = nothing_to_wait_for) -> float:
-    """The mean of so many calls in a row."""
+    """The mean time of a number of calls in a row."""
     wait()
     start = time.perf_counter()
     for _ in range(calls):
@@ -39,13 +39,13 @@ def seconds_of(arm: Arm, calls: int = 1, wait: Wait = nothing_to_wait_for) -> fl
 
 
 def calls_for(seconds: float, wanted: float) -> int:
-    """How many calls of a length make a sample of at least the wanted length."""
-    # A clock's rounding is no reason for one more call.
+    """The number of calls of this length that make a sample of at least the wanted length."""
+    # The rounding of the clock must not lead to one more call.
     return max(1, min(MOST_CALLS, math.ceil(wanted / max(1e-9, seconds) * (1 - 1e-9))))
 
 
 class no_garbage_collection:
-    """As in timeit: a collection in the middle of a sample belongs to no arm."""
+    """Suspends garbage collection, as timeit does, because a collection within a sample belongs to no arm."""
 
     def __enter__(self) -> None:
         gc.collect()
@@ -58,12 +58,12 @@ class no_garbage_collection:
 
 
 def flush_bytes(cache_bytes: int) -> int:
-    """Twice as much as the last level holds."""
+    """The bytes to go through: twice the size of the last-level cache."""
     return 2 * cache_bytes
 
 
 class CacheFlush:
-    """Pushes everything else out of the caches, by going through more memory than they hold."""
+    """Empties the caches of everything else by going through more memory than they hold."""
 
     def __init__(self, cache_bytes: int):
         import torch

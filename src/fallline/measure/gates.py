@@ -1,6 +1,6 @@
-"""Measurements that cannot be true, found before they become results.
+"""Gates: checks that find measurements that cannot be true, before they become results.
 
-Each gate takes what it needs as plain numbers and returns what is wrong in one line, or nothing.
+Each gate takes plain numbers and returns one line that says what is wrong, or None.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ABOVE_LIMIT = 1.05
-"""Of the probe's speed: the probe is itself a measurement."""
+"""The largest believable fraction of the probe's speed; above 1, because the probe is itself a measurement."""
 FALLS = 0.80
-"""A larger size that takes less than this of the time of a smaller one. Cells are minutes apart, and in minutes a
-shared machine becomes a tenth faster or slower by itself."""
+"""A larger size is not believed if it takes less than this share of the time of a smaller one. Cells are minutes apart,
+and within minutes a shared machine becomes a tenth faster or slower by itself."""
 FEW = 5
-"""Samples that settle it where all of them are below all of the smaller work: no test over a whole table can reach its
-level with the few that an arm far behind gets."""
+"""This number of samples is enough if all of them are below all samples of the smaller work, because no test over a
+whole table can reach its level with the few samples of an arm that is far behind."""
 FLAT = 0.1
-"""An axis whose time grows by no more than its work to this power changes nothing: 1.15 times for 4 times the work,
-1.7 for 256 times. What is ignored still differs by as much as the machine does from one minute to the next."""
+"""An axis is said to change nothing if the time grows by no more than the work to this power: 1.15 times for 4 times
+the work, 1.7 times for 256 times. The margin covers the changes of the machine from one minute to the next."""
 COLD = 1.25
-"""First samples this much above the rest are warm-up."""
+"""First samples that are slower than the rest by this factor are warm-up."""
 FIRST = 3
 STRAY = 10
-"""One of so many later samples may be as slow as the first ones: any machine stumbles."""
+"""One in this number of later samples may be as slow as the first ones, because any machine is disturbed sometimes."""
 
 
 def above_bandwidth(fraction: Estimate) -> str | None:
-    """More bytes per second than the memory moves for that working set."""
+    """Finds more bytes per second than the memory moves for this working set."""
     if fraction.low > ABOVE_LIMIT:
         return (
             f"moves {fraction.value:.2f}× what the probe does with as much memory: "
@@ -46,7 +46,7 @@ def above_bandwidth(fraction: Estimate) -> str | None:
 def falls_with_size(
     times: Sequence[tuple[float, Sequence[float]]], *, family: int = 1, unit: str = "elements"
 ) -> list[tuple[int, str]]:
-    """Positions whose time is below that of the next smaller work; ``times`` are (work, samples) by growing work."""
+    """Finds positions that take less time than the next smaller work; ``times`` are (work, samples) by growing work."""
     found = []
     for at in range(1, len(times)):
         (less, before), (more, after) = times[at - 1], times[at]
@@ -58,7 +58,7 @@ def falls_with_size(
 
 
 def changes_nothing(axis: str, work: Mapping[int, float], seconds: Mapping[int, float] | None = None) -> str | None:
-    """A swept axis along which the work, or the time in spite of the work, stays the same."""
+    """Finds a swept axis along which the work, or the time in spite of the work, stays the same."""
     if len(work) < 2:
         return None
     values = list(work)
@@ -77,10 +77,11 @@ def changes_nothing(axis: str, work: Mapping[int, float], seconds: Mapping[int, 
 
 
 def warm_up_left_in(samples: Sequence[float], beside: Sequence[float] | None = None) -> str | None:
-    """First samples that are the slowest, relative to what was timed ``beside`` them in the same rounds.
+    """Finds first samples that are the slowest, relative to the arms timed ``beside`` them in the same rounds.
 
-    A machine that was slow for everybody is no warm-up, and a stumble later on does not hide one: of three samples
-    1.5 times too slow more than four in five are found, with fewer than one false alarm in 1000 (test_calibration.py).
+    A machine that was slow for all arms is no warm-up, and a later disturbance does not hide one: three first samples
+    that are 1.5 times too slow are found in more than four of five cases, with fewer than one false alarm in 1000
+    (test_calibration.py).
     """
     if len(samples) < 4 * FIRST:
         return None
@@ -93,7 +94,7 @@ def warm_up_left_in(samples: Sequence[float], beside: Sequence[float] | None = N
 
 
 def invalid_inputs(tensors: Mapping[str, Tensor], nonnegative: Callable[[str], bool]) -> str | None:
-    """Values that make the arithmetic something else: NaN, infinity, or a second moment below zero."""
+    """Finds values that change the arithmetic: NaN, infinity, or a second moment below zero."""
     import torch
 
     for name, tensor in tensors.items():
@@ -108,7 +109,7 @@ def invalid_inputs(tensors: Mapping[str, Tensor], nonnegative: Callable[[str], b
 
 
 def wrong_percentages(rows: Sequence[tuple[str, str, str, str]], decimals: int = 1) -> list[str]:
-    """Printed percentages that do not follow from the printed cells: rows of label, numerator, denominator, percent."""
+    """Finds printed percentages that do not follow from the printed cells (label, numerator, denominator, percent)."""
     found = []
     for label, numerator, denominator, percent in rows:
         low, high = percent_range(numerator, denominator)
@@ -119,7 +120,7 @@ def wrong_percentages(rows: Sequence[tuple[str, str, str, str]], decimals: int =
 
 
 def percent_range(numerator: str, denominator: str) -> tuple[float, float]:
-    """What the percentage may be, given that both numbers were rounded to the digits shown."""
+    """The bounds of the percentage, given that both numbers were rounded to the digits shown."""
     low = 100 * (float(numerator) - _half(numerator)) / (float(denominator) + _half(denominator))
     return low, 100 * (float(numerator) + _half(numerator)) / max(1e-300, float(denominator) - _half(denominator))
 

@@ -1,7 +1,7 @@
 """Times several arms side by side: one sample of each per round, in random order.
 
-What slows the machine for a while slows all arms of a round, so ratios within rounds hold where absolute
-times do not. A rule decides after each round whether there are enough, and the result says why it ended.
+A disturbance of the machine slows all arms of a round, so that ratios within rounds hold where absolute times do
+not. A rule decides after each round whether there are enough rounds, and the result says why it ended.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from fallline.measure.ranks import smallest_rank_sum_p
 from fallline.measure.stats import ALPHA, Estimate, bootstrap_median, compare, paired_ratio, spread
 
 WARM_ROUNDS = 8
-STILL_WARMING = 0.95  # a sample this much below the one before says that the arm is not warm yet
+STILL_WARMING = 0.95  # an arm is not warm yet if a sample takes less than this share of the one before
 LOOKS = (18, 36, 72)
-"""Rounds after which a comparison may end. 18 are enough for a clear case among 250 comparisons; with 72, 10 % are
-found at a noise of 7 % per sample in 97 of 100 cases as one of 90 comparisons (tests/measure/test_calibration.py)."""
+"""Rounds after which a comparison may end. 18 are enough for a clear case among 250 comparisons; 72 find a difference
+of 10 % at a noise of 7 % per sample in 97 of 100 cases, among 90 comparisons (tests/measure/test_calibration.py)."""
 FAR_BEHIND = 5.0
-"""An arm this many times slower than the fastest needs few samples: its place is clear."""
+"""An arm slower than the fastest by this factor needs few samples, because its place is clear."""
 RARELY = LOOKS[0] // 2
-"""Rounds between samples of an arm that is far behind and so slow that even few samples would take all the time there
-is: two of them before the first look show where it is, and it is not compared."""
+"""Rounds between samples of an arm that is far behind and so slow that even a few samples would take all the time: it
+gets two samples before the first look, which show its time, and is not compared."""
 SHORT, CALLS = 0.1, 5
-"""An arm whose call takes less than so many seconds is called so often before it is said to be far behind."""
+"""An arm whose call takes less than this number of seconds is called this often before it counts as far behind."""
 LONG = 2.0
-"""Seconds; a call that long is its own warm-up."""
+"""Seconds; a call that takes this long needs no warm-up."""
 SAME = 0.01
-"""A ratio known to be within this of 1 is a tie that more rounds need not resolve."""
+"""A ratio that is known to be this close to 1 is a tie, which more rounds need not resolve."""
 
 
 @dataclasses.dataclass
@@ -43,18 +43,18 @@ class Samples:
 
     seconds: dict[str, list[float]]
     warm_up: dict[str, list[float]]
-    """Thrown away: single calls, then rounds until no arm became faster."""
+    """The calls and rounds that were discarded: single calls, then rounds until no arm became faster."""
     calls: dict[str, int]
     """Calls per sample; the sample is their mean."""
     stopped: str
     every: dict[str, int] = dataclasses.field(default_factory=dict)
-    """Arms that were timed in every so many rounds only."""
+    """Arms that were not timed in every round, with the number of rounds between their samples."""
 
     def median(self, arm: str) -> Estimate:
         return bootstrap_median(self.seconds[arm])
 
     def ratio(self, numerator: str, denominator: str, level: float = 0.95) -> Estimate:
-        """How many times longer the first arm takes than the second."""
+        """The ratio of the first arm's time to the second's."""
         return paired_ratio(self.seconds[numerator], self.seconds[denominator], level=level)
 
     @property
@@ -76,23 +76,23 @@ class Thinning:
 
     names: Sequence[str]
     every: int = 4
-    """Rounds from one sample to the next, enough for a verdict: see :func:`rounds_between`."""
+    """The rounds from one sample to the next, few enough for a verdict; see :func:`rounds_between`."""
     seconds: float = math.inf
-    """What these samples may take up to the first look; an arm that would take longer is timed rarely."""
+    """The time that these samples may take up to the first look; an arm that would take longer is timed rarely."""
     rarely: int = RARELY
-    """How rarely: see :func:`rounds_between_slowest`."""
+    """The rounds from one sample to the next of such an arm; see :func:`rounds_between_slowest`."""
     compiling: Sequence[str] = ()
-    """Those among them whose first call may compile: how long it took says nothing about the next."""
+    """The arms among them whose first call may compile, so that its time says nothing about the next."""
 
 
 def rounds_between(family: int) -> int:
-    """How far apart the samples of an arm far behind may be, so that they settle it among so many comparisons.
+    """The rounds between samples of an arm far behind, few enough to settle it among so many comparisons.
 
     >>> rounds_between(1), rounds_between(90), rounds_between(1000)
     (4, 3, 2)
     """
     for every in (4, 3):
-        # Twice: one sample may be out of order.
+        # The p-value is doubled, because one sample may be out of order.
         p = 2 * smallest_rank_sum_p(math.ceil(LOOKS[0] / every), LOOKS[0])
         if p * len(LOOKS) * family <= ALPHA:
             return every
@@ -100,7 +100,7 @@ def rounds_between(family: int) -> int:
 
 
 def rounds_between_slowest(family: int) -> int:
-    """The same for an arm that there is no time for: three samples where they can settle it, otherwise two to show.
+    """The same for an arm that is too slow: three samples if these can settle it, otherwise two to show its time.
 
     >>> rounds_between_slowest(1), rounds_between_slowest(90)
     (6, 9)
@@ -110,7 +110,7 @@ def rounds_between_slowest(family: int) -> int:
 
 
 Rule = Callable[[Mapping[str, list[float]]], str | None]
-"""Asked after every round; says why it is enough, or None."""
+"""A rule that is asked after every round; it returns why the rounds are enough, or None."""
 
 
 def interleave(
@@ -124,11 +124,11 @@ def interleave(
     thin: Thinning | None = None,
     in_cache: bool = False,
 ) -> Samples:
-    """Samples of all arms until ``enough`` says so.
+    """Takes samples of all arms until ``enough`` gives a reason to end.
 
     ``before`` runs ahead of every sample, outside the clock (a cache flush); a sample is then a single call.
     Without it a sample repeats short calls until it lasts ``sample_seconds``. ``in_cache`` calls an arm once, untimed,
-    right before it is timed: what it needs is then in the cache, whatever the arm before it left there.
+    right before it is timed, so that its memory is in the cache, whatever the arm before it left there.
     """
     order = random.Random(seed)
 
@@ -174,7 +174,7 @@ def _every(warm_up: dict[str, list[float]], thin: Thinning, timed: Callable[[str
 
 
 def _far_behind(warm_up: dict[str, list[float]], names: Sequence[str], timed: Callable[[str], float]) -> list[str]:
-    """By their best calls: a machine that stops for a moment makes any single call of a quick arm a slow one."""
+    """Judges arms by their best calls, because a short interruption makes any single call of a quick arm slow."""
     while True:
         fastest = min((min(warm_up[name]) for name in names), default=0.0)
         far = [name for name in names if min(warm_up[name]) > FAR_BEHIND * fastest]
@@ -186,12 +186,12 @@ def _far_behind(warm_up: dict[str, list[float]], names: Sequence[str], timed: Ca
 
 
 def side_by_side(first: Sequence[float], second: Sequence[float]) -> bool:
-    """Whether two arms' samples are pairs: arms that were timed equally often were timed in the same rounds."""
+    """Whether the samples of two arms are pairs; arms that were timed equally often were timed in the same rounds."""
     return len(first) == len(second)
 
 
 def until_settled(pairs: Sequence[tuple[str, str]], *, interval: float, least: int, most: int, seconds: float) -> Rule:
-    """Until the ratio of every pair is known to ``interval``: for reporting ratios, not for deciding who is faster."""
+    """Ends when the ratio of every pair is known to ``interval``; for reports, not for deciding which is faster."""
     start: list[float] = []
 
     def enough(found: Mapping[str, list[float]]) -> str | None:
@@ -212,10 +212,10 @@ def until_settled(pairs: Sequence[tuple[str, str]], *, interval: float, least: i
 
 
 def until_decided(names: Sequence[str], *, seconds: float, family: int = 1, looks: Sequence[int] = LOOKS) -> Rule:
-    """Until it is known which of ``names`` is the fastest, or that those at the top differ by less than ``SAME``.
+    """Ends when the fastest of ``names`` is known, or when the fastest ones are known to differ by less than ``SAME``.
 
-    Looks only after so many rounds, so that the error of looking again and again is bounded: verdicts must pass
-    ``looks=len(looks)`` to :func:`compare`. ``family`` is the number of comparisons in the whole table.
+    It looks at the samples only after the rounds in ``looks``, which bounds the error of repeated looks; verdicts must
+    pass ``looks=len(looks)`` to :func:`compare`. ``family`` is the number of comparisons in the whole table.
     """
     start: list[float] = []
 
@@ -236,7 +236,7 @@ def until_decided(names: Sequence[str], *, seconds: float, family: int = 1, look
 
 
 def until_all(rules: Sequence[Rule]) -> Rule:
-    """Until each of them has spoken once."""
+    """Ends when each of several rules has given its reason once."""
     said: dict[int, str] = {}
 
     def enough(found: Mapping[str, list[float]]) -> str | None:
@@ -249,7 +249,7 @@ def until_all(rules: Sequence[Rule]) -> Rule:
 
 
 def for_rounds(count: int) -> Rule:
-    """Exactly so many."""
+    """Ends after exactly this number of rounds."""
     return lambda found: "as many as asked for" if _rounds(found) >= count else None
 
 

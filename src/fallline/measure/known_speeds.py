@@ -11,7 +11,7 @@ from pathlib import Path
 from fallline.cache import cache_location
 
 LEAST_BYTES = 1 << 24
-"""Moved by a sweep; what is quicker says more about threads than about memory."""
+"""The fewest bytes of a sweep that count; quicker sweeps say more about threads than about memory."""
 
 
 def _file() -> Path:
@@ -21,7 +21,7 @@ def _file() -> Path:
 def key_of(
     processor: str, method: str, threads: int, streams: tuple[int, int], moved: int, flushed: bool
 ) -> str | None:
-    """Names what a speed can be compared with; None where it is too quick to be compared.
+    """Names the conditions under which speeds can be compared; None if the sweep is too short to be compared.
 
     >>> key_of("EPYC", "native avx2", 2, (4, 3), 1 << 28, True)
     'EPYC, native avx2, 2 threads, 4 streams read, 3 written, 2^28 bytes, flushed'
@@ -35,13 +35,13 @@ def key_of(
 
 
 def fastest(key: str | None) -> float | None:
-    """In GB/s; None if none is known."""
+    """The highest known speed in GB/s; None if there is none."""
     found = _known().get(key) if key else None
     return float(found) if isinstance(found, (int, float)) else None
 
 
 def remember(key: str | None, gb_per_s: float, *, make_folder: bool = False) -> None:
-    """Keeps a speed that is the highest so far. A cache that cannot be written costs a comparison, not the run."""
+    """Stores a speed if it is the highest so far. If the cache cannot be written, only the comparison is lost."""
     known = _known()
     if key is None or not gb_per_s > (fastest(key) or 0.0):
         return
@@ -49,7 +49,7 @@ def remember(key: str | None, gb_per_s: float, *, make_folder: bool = False) -> 
     with contextlib.suppress(OSError):
         if make_folder:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # A file of its own first: another process may read at any moment.
+        # A temporary file is written first, because another process may read at any moment.
         new = path.with_name(f"{path.name}.{os.getpid()}")
         new.write_text(json.dumps({**known, key: gb_per_s}, indent=1), encoding="utf-8")
         new.replace(path)

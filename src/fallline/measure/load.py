@@ -1,7 +1,8 @@
-"""How much of the machine a measurement got, and whether other work took so much that its numbers say little.
+"""The share of the machine that a measurement got, and whether other work took too much for its numbers to count.
 
-The kernel's account of every processor tells exactly what others took, and the thread's own clock how long it waited.
-The load average is judged only where there is no such account: for a minute it still holds the work of this process.
+The kernel accounts for every processor, which shows exactly how much other processes took, and the thread's own clock
+shows how long it waited.  The load average is used only where there is no such account, because for a minute it still
+includes the work of this process.
 """
 
 from __future__ import annotations
@@ -17,35 +18,35 @@ from fallline.measure.machine import load_average
 
 STAT = Path("/proc/stat")
 LONG_ENOUGH = 0.2
-"""Seconds; the kernel counts in hundredths, and a stumble in a shorter stretch is no load."""
+"""The shortest stretch that is judged, in seconds; the kernel counts in hundredths, and a short stumble is no load."""
 LEAST_FREE = 0.75
 """The part of the processors it uses that a measurement must find free."""
 LEAST_RUNNING = 0.7
 """The part of the time that the measuring thread must have run."""
 SLOW = 0.5
-"""The part of the fastest known speed of the memory below which somebody else is using it."""
+"""The part of the highest known speed of the memory below which other work must be using it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """What a stretch of time was spent on, in seconds."""
+    """How a stretch of time was spent, in seconds."""
 
     wall: float
     thread: float
-    """Of the measuring thread on a processor."""
+    """The time that the measuring thread ran on a processor."""
     others: float | None
-    """Of all other processes on the processors that this one may use; None where the system does not say."""
+    """The time of all other processes on the processors that this one may use; None if the system does not say."""
     stolen: float | None
-    """In which a virtual machine had something to run, and its host ran something else."""
+    """The time in which the virtual machine had work, and its host ran something else."""
     cores: int
     threads: int
-    """That the measurement runs on."""
+    """The number of threads that the measurement runs on."""
     load: float | None = None
-    """The load average before it."""
+    """The load average before the measurement."""
 
 
 class Meter:
-    """Reads the clocks when it is made, and again when it is asked."""
+    """Reads the clocks when it is made, and again when it is asked for the share."""
 
     def __init__(self) -> None:
         self._load = load_average()
@@ -62,9 +63,9 @@ class Meter:
 
 
 def reason(share: Share, speed: float | None = None, best: float | None = None) -> str | None:
-    """Why a measurement under these circumstances is not one of this machine; None where nothing speaks against it.
+    """Why a measurement under these circumstances does not show the speed of this machine; None if it does.
 
-    ``speed`` is that of the memory meanwhile, ``best`` the highest known on this machine over as much memory.
+    ``speed`` is the speed of the memory meanwhile, and ``best`` the highest known on this machine over as much memory.
 
     >>> quiet = Share(wall=1.0, thread=0.99, others=0.1, stolen=0.0, cores=2, threads=2)
     >>> reason(quiet), reason(quiet, speed=0.14, best=23.0)
@@ -81,7 +82,7 @@ def reason(share: Share, speed: float | None = None, best: float | None = None) 
             return f"other work took {taken:.1f} of {share.cores} processors meanwhile"
         if share.others is None and share.load is not None and share.load > share.cores:
             return f"the load average was {share.load:.1f} on {share.cores} processors before"
-        # More threads than processors wait for each other, whoever else is there.
+        # More threads than processors wait for each other, with or without other work.
         if share.threads <= share.cores and share.thread < LEAST_RUNNING * share.wall:
             waited = 100 * (1 - share.thread / share.wall)
             return f"the thread that measures waited for a processor or for other threads {waited:.0f} % of the time"
@@ -94,9 +95,9 @@ class _Reading(NamedTuple):
     wall: float
     thread: float
     process: float
-    """With its children."""
+    """The processor time of this process and its children."""
     processors: tuple[float, float] | None
-    """Seconds in which they ran anything, and which a host took from them."""
+    """Seconds in which the processors ran anything, and seconds that the host took from them."""
 
 
 def _reading() -> _Reading:
@@ -112,7 +113,7 @@ def _busy_and_stolen() -> tuple[float, float] | None:
 
 
 def busy_and_stolen(lines: Iterable[str], processors: Iterable[int]) -> tuple[float, float] | None:
-    """From the lines of ``/proc/stat``; None where a processor is not among them.
+    """Both from the lines of ``/proc/stat``; None if a processor is not among them.
 
     >>> busy_and_stolen(["cpu 9 9 9 9", "cpu0 100 20 30 900 40 5 5 50 0 0", "cpu1 1 0 0 5 0 0 0 0"], [0])
     (1.6, 0.5)

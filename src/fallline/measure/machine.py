@@ -1,4 +1,4 @@
-"""What a measurement was taken on: processor, caches, threads, versions, load."""
+"""A description of the machine behind a measurement: processor, caches, threads, versions, load."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 
 _CPU = Path("/sys/devices/system/cpu/cpu0")
 PEERS = ("deepspeed", "bitsandbytes", "torchao", "pytorch_optimizer")
-"""Packages that are timed beside our own, where they are installed."""
+"""Packages that are timed beside fallline if they are installed."""
 
 
 def cpu_model() -> str:
-    """The processor's name for itself."""
+    """The name that the processor reports."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             key, _, value = line.partition(":")
@@ -28,14 +28,14 @@ def cpu_model() -> str:
 
 
 def cores() -> int:
-    """Processors this process may use, which a container or taskset can make fewer than the machine has."""
+    """The processors that this process may use; a container or taskset may allow fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def caches() -> dict[str, str]:
-    """Level → size of the data caches that a processor sees, ``{"L2": "512K", …}``; {} where unknown."""
+    """Level → size of the data caches of a processor, ``{"L2": "512K", …}``; {} if unknown."""
     found = {}
     for index in sorted(_CPU.glob("cache/index*")):
         try:
@@ -49,14 +49,14 @@ def caches() -> dict[str, str]:
 
 
 def last_level_cache() -> int:
-    """Bytes of the largest cache; 32 MiB where the system does not say."""
+    """The bytes of the largest cache; 32 MiB if the system does not say."""
     units = {"K": 2**10, "M": 2**20, "G": 2**30}
     sizes = [int(text[:-1]) * units[text[-1]] for text in caches().values() if text[-1] in units]
     return max(sizes, default=32 * 2**20)
 
 
 def available_memory() -> int | None:
-    """Bytes that a process can still take without pushing others out; what the container allows, if that is less."""
+    """The bytes that a process can still take without displacing others, within the limit of the container."""
     try:
         lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
         free = int(lines["MemAvailable"].split()[0]) * 1024
@@ -66,7 +66,7 @@ def available_memory() -> int | None:
 
 
 def _left_in_groups(root: Path, own: Path) -> list[int]:
-    """What the control groups of this process (version 1 or 2, with all above them) leave of their limits."""
+    """The memory left within the limits of this process's control groups (version 1 or 2) and of those above them."""
     try:
         lines = [line.split(":", 2) for line in own.read_text().splitlines()]
     except OSError:
@@ -92,7 +92,7 @@ def _left_in_groups(root: Path, own: Path) -> list[int]:
 
 
 def _given_back(folder: Path) -> int:
-    """Bytes of files in a group's memory that are dropped when the memory is needed."""
+    """The bytes of files in a group's memory, which the system drops when it needs the memory."""
     try:
         lines = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
     except (OSError, ValueError):
@@ -101,7 +101,7 @@ def _given_back(folder: Path) -> int:
 
 
 def pinning() -> dict[str, Any]:
-    """Which processors this process may run on, and what OpenMP was told about places."""
+    """The processors on which this process may run, and OpenMP's settings for places."""
     told = {
         name: os.environ[name] for name in ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY") if name in os.environ
     }
@@ -110,7 +110,7 @@ def pinning() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The commit of the sources that run, if they lie in a repository; None for an installed package."""
+    """The commit of the running sources if they lie in a repository; None for an installed package."""
     root = Path(__file__).resolve().parents[3]
     if not (root / ".git").exists():
         return None
@@ -172,7 +172,7 @@ def packages() -> dict[str, str]:
 
 
 def describe() -> dict[str, Any]:
-    """Everything a stored result should carry, as plain data."""
+    """Everything that a stored result should carry, as plain data."""
     import numpy
     import torch
 

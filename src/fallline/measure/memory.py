@@ -1,6 +1,6 @@
-"""What the process holds in physical memory.
+"""The physical memory of this process.
 
-Peaks are taken in a pass of their own, never inside a timed one. Bytes of tensors are in :mod:`fallline.memory.live`.
+Peaks are taken in a separate pass, never inside a timed one. Bytes of tensors are in :mod:`fallline.memory.live`.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from pathlib import Path
 
 
 def resident() -> int | None:
-    """Bytes of this process in physical memory now."""
+    """The bytes of this process in physical memory now."""
     return _status("VmRSS")
 
 
 def peak_resident() -> int | None:
-    """The most there were since the start or :func:`reset_peak_resident`."""
+    """The peak since the start or since :func:`reset_peak_resident`."""
     return _status("VmHWM")
 
 
 def reset_peak_resident() -> bool:
-    """Whether the system let us."""
+    """Resets the peak; returns whether the system allows it."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -31,10 +31,10 @@ def reset_peak_resident() -> bool:
 
 
 def trim_malloc() -> None:
-    """Returns to the system what the C library keeps of freed tensors, gigabytes after large steps: otherwise the next
-    program, or the next part of this one, finds less room than there is."""
+    """Returns freed memory that the C library keeps to the system; after large steps these are gigabytes that the next
+    program, or the next part of this one, would miss."""
     gc.collect()
-    with contextlib.suppress(AttributeError, OSError):  # glibc alone has it
+    with contextlib.suppress(AttributeError, OSError):  # only glibc has it
         ctypes.CDLL(None).malloc_trim(0)
 
 

@@ -1,8 +1,8 @@
 """Exact rank tests, and the shifts they cannot rule out.
 
-Why ranks: times have heavy right tails and machines drift, so a mean says little. Why exact: in a round every arm
-is timed once, in random order. If two arms are the same, which of them was the faster in a round is a coin toss,
-whatever the noise was, and the signed-rank test counts these tosses. Its size is right by construction.
+Tests use ranks because times have heavy right tails and machines drift, so that a mean says little. They are exact
+because every arm is timed once in a round, in random order: if two arms are the same, which of them was faster in a
+round is a coin toss whatever the noise, and the signed-rank test counts these tosses. Its size is right by design.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Sequence
 import numpy as np
 
 EXACT_UP_TO = 200
-"""Pairs; beyond, the normal approximation is good to more digits than anybody needs."""
+"""The largest number of pairs for the exact test; beyond, the normal approximation is accurate enough."""
 
 
 def signed_rank_p(differences: Sequence[float]) -> float:
-    """Two-sided p of Wilcoxon's signed-rank test: are the differences symmetric about 0?  Zeros say nothing.
+    """Two-sided p of Wilcoxon's signed-rank test: are the differences symmetric about 0?  Zeros do not count.
 
     >>> signed_rank_p([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])  # all of six on one side: 2 / 2**6
     0.03125
@@ -35,9 +35,9 @@ def signed_rank_p(differences: Sequence[float]) -> float:
 
 
 def rank_sum_p(first: Sequence[float], second: Sequence[float]) -> float:
-    """Two-sided p of the Wilcoxon–Mann–Whitney test for samples that do not belong together in pairs.
+    """Two-sided p of the Wilcoxon–Mann–Whitney test for samples that are not paired.
 
-    Infinities are allowed (a target that was never reached): they are ties for last.
+    Infinities are allowed (a target that was never reached) and tie for last.
 
     >>> round(rank_sum_p([1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 10.0]), 4)  # 2 of the 252 ways
     0.0079
@@ -95,7 +95,7 @@ def smallest_rank_sum_p(first: int, second: int) -> float:
 
 
 def least_pairs(alpha: float) -> int:
-    """How many pairs there must be before all of them on one side is significant.
+    """The fewest pairs of which all on one side are significant.
 
     >>> least_pairs(0.02)
     7
@@ -104,7 +104,7 @@ def least_pairs(alpha: float) -> int:
 
 
 def _doubled_ranks(values: np.ndarray) -> np.ndarray:
-    """Twice the ranks from 1, ties sharing their mean: whole numbers."""
+    """Twice the ranks from 1, with ties sharing their mean, so that all are whole numbers."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
@@ -127,7 +127,7 @@ def _below(doubled: tuple[int, ...]) -> np.ndarray:
 
 
 def _most_outside(count: int, tail: float) -> int:
-    """How many Walsh averages may lie outside the interval on one side."""
+    """The number of Walsh averages that may lie outside the interval on one side."""
     if count == 0:
         return 0
     if count > EXACT_UP_TO:
@@ -138,7 +138,7 @@ def _most_outside(count: int, tail: float) -> int:
 
 
 def _most_outside_unpaired(first: int, second: int, tail: float) -> int:
-    """How many differences may lie outside the interval on one side."""
+    """The number of differences that may lie outside the interval on one side."""
     count = first + second
     if count > EXACT_UP_TO // 2:
         mean, deviation = first * second / 2, math.sqrt(first * second * (count + 1) / 12)
@@ -151,7 +151,7 @@ def _most_outside_unpaired(first: int, second: int, tail: float) -> int:
 
 @functools.lru_cache(maxsize=128)
 def _subset_sums(doubled: tuple[int, ...], size: int) -> np.ndarray:
-    """How many subsets of that size have each sum."""
+    """The number of subsets of this size for each sum."""
     ways = np.zeros((size + 1, sum(doubled) + 1))
     ways[0, 0] = 1.0
     for rank in doubled:
@@ -175,7 +175,7 @@ def _normal_rank_sum_p(observed: float, first: int, second: int, ranks: np.ndarr
 
 
 def normal_quantile(probability: float) -> float:
-    """The standard normal's.
+    """The quantile of the standard normal distribution.
 
     >>> round(normal_quantile(0.975), 4)
     1.96

@@ -1,8 +1,8 @@
-"""What samples can say: medians, intervals, comparisons, verdicts, and no more digits than they support.
+"""Statistics of samples: medians, intervals, comparisons, verdicts, with only the digits that samples support.
 
-A verdict is wrong in at most ``ALPHA`` of the cases in which there is nothing to find, looks and tables included:
-whoever looks at the samples several times to decide whether to go on divides by the number of looks (``looks=``),
-and a table of comparisons goes through :func:`holm`.
+A verdict is wrong in at most ``ALPHA`` of the cases in which there is nothing to find, even with several looks and
+whole tables: a measurement that looks at its samples several times to decide whether to go on passes the number of
+looks (``looks=``), and a table of comparisons goes through :func:`holm`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from fallline.measure.ranks import (
 )
 
 ALPHA = 0.02
-"""How often a verdict may call equal things different."""
+"""The probability that a verdict calls equal things different."""
 POWER = 0.95
-"""How often the repeats that are advised would settle a difference of the size seen."""
+"""The probability that the advised number of repeats settles a difference of the size seen."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,10 +40,10 @@ class Estimate:
     low: float
     high: float
     count: int
-    """How many samples it comes from."""
+    """The number of samples."""
 
     def text(self, unit: str = "") -> str:
-        """``5.31× (5.24 to 5.40)``: the digits that the interval supports."""
+        """``5.31× (5.24 to 5.40)``, with the digits that the interval supports."""
         decimals = supported_decimals(self.value, self.low, self.high)
         if self.low == self.high:
             return f"{self.value:.{decimals}f}{unit}"
@@ -72,7 +72,7 @@ def bootstrap_median(
 def paired_ratio(
     numerator: Sequence[float], denominator: Sequence[float], *, level: float = 0.95, seed: int = 0
 ) -> Estimate:
-    """The median of the ratios of samples that were taken side by side: what slows both cancels out."""
+    """The median of the ratios of samples that were taken side by side; disturbances of both cancel out."""
     if len(numerator) != len(denominator):
         raise ValueError(f"paired samples must be as many, got {len(numerator)} and {len(denominator)}")
     ratios = [a / b for a, b in zip(numerator, denominator, strict=True)]
@@ -80,17 +80,17 @@ def paired_ratio(
 
 
 def medians_side_by_side(samples: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """A typical value of each, from rounds in which all were measured once.
+    """A typical value of each arm, from rounds in which all were measured once.
 
-    The median of its ratio to its round, times a typical round: where the machine changes its speed half-way, plain
-    medians of two equal things may come from before and from after that.
+    It is the median of an arm's ratio to its round, times a typical round.  If the machine changes its speed half-way,
+    plain medians of two equal arms may come from before and from after the change.
 
     >>> found = medians_side_by_side({"a": [1.0, 1.0, 3.0], "b": [1.1, 1.1, 3.3]})
     >>> round(found["b"] / found["a"], 6)
     1.1
     """
     logs = np.log(np.array(list(samples.values()), dtype=np.float64))
-    # A round is the mean of its middle values: an outlier of one must not move the others, and a median of them, being
+    # A round is the mean of its middle values: an outlier of one arm must not move the others, and a median, being
     # the value of one, would make exact ties.
     cut = 1 if len(logs) > 3 else 0
     rounds = np.sort(logs, axis=0)[cut : len(logs) - cut].mean(axis=0)
@@ -110,17 +110,17 @@ def spread(samples: Sequence[float]) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Two sets of samples of one quantity: how many times the first's value the second's is."""
+    """Two sets of samples of one quantity, and the ratio of the second to the first."""
 
     samples: tuple[Sequence[float], Sequence[float]] = dataclasses.field(repr=False)
     ratio: Estimate
-    """Second over first; the interval is that of the test, at the level of one verdict."""
+    """Second over first; the interval is the one of the test, at the level of one verdict."""
     p: float
-    """Of "they are the same", corrected for the looks taken; not for other comparisons of a table."""
+    """The p-value of "they are the same", corrected for the looks taken, but not for other comparisons of a table."""
     least: int
-    """Samples of each before any difference could be significant."""
+    """The fewest samples of each with which any difference could be significant."""
     repeats_needed: int | None
-    """Samples of each at which a difference as large as this one would be settled; None if there is none."""
+    """The samples of each that would settle a difference as large as this one; None if there is none."""
 
     @functools.cached_property
     def first(self) -> Estimate:
@@ -142,9 +142,10 @@ def compare(
 ) -> Comparison:
     """Compares samples of positive quantities, times above all.
 
-    ``paired`` samples were taken side by side, position by position; Wilcoxon's signed-rank test on the logarithms
-    of their ratios, otherwise the rank-sum test. ``looks`` is how often the samples were or could have been looked
-    at to decide whether to go on. ``family`` is how many comparisons the table has, for the repeats that are needed.
+    ``paired`` samples were taken side by side, position by position; they are compared by Wilcoxon's signed-rank test
+    on the logarithms of their ratios, other samples by the rank-sum test. ``looks`` is the number of times that the
+    samples were or could have been looked at to decide whether to go on. ``family`` is the number of comparisons in the
+    table.
 
     >>> found = compare([1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 1.02], [2.0, 2.3, 1.9, 2.1, 2.0, 1.8, 2.1])
     >>> found.differs, found.ratio.short("×")
@@ -173,7 +174,7 @@ def compare(
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """p-values corrected for their number (Holm 1979); those ≤ ALPHA are verdicts that hold together.
+    """p-values corrected for their number (Holm 1979); those ≤ ALPHA are verdicts that hold jointly.
 
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
@@ -217,7 +218,7 @@ def sentence(
         needed = found.repeats_needed
         more = ""
         if needed is not None:
-            # An outlier can keep open what the usual spread would have settled.
+            # An outlier can leave a comparison open that the usual spread would have settled.
             more = f"; about {needed:,} would settle it" if needed > count else "; a few more would settle it"
         return (
             f"{first} and {second} are not distinguishable (ratio {_range(found.ratio)}, {count} samples of each{more})"
@@ -236,14 +237,14 @@ def _least_beside(others: int, alpha: float) -> int:
 def _repeats_needed(logs: np.ndarray, alpha: float) -> int | None:
     """From the normal approximation of the test's power, at the effect and the robust spread seen.
 
-    The same for pairs and for all differences of unpaired samples: either way the spread is that of one difference.
+    Pairs and unpaired samples are treated the same, because in both cases the spread is that of one difference.
     """
     effect = abs(float(np.median(logs)))
     if len(logs) < 2 or effect == 0.0:
         return None
     deviation = 1.4826 * float(np.median(np.abs(logs - np.median(logs))))
     quantiles = normal_quantile(1 - alpha / 2) + normal_quantile(POWER)
-    # π/3: what ranks lose to means under normal noise.
+    # π/3 is the loss of ranks against means under normal noise.
     return max(least_pairs(alpha), math.ceil(math.pi / 3 * (quantiles * deviation / effect) ** 2))
 
 

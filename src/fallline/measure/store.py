@@ -1,7 +1,7 @@
-"""A results file: SQLite, one writer, everything written when it happens.
+"""A results file in SQLite with one writer, which stores everything as soon as it happens.
 
-What is in a transaction that has ended survives ``kill -9``; what is not was never there. The connection layer
-knows nothing of what is measured: a verb brings a :class:`Schema` and its own statements.
+A transaction that has ended survives ``kill -9``, and one that has not leaves no trace. This layer does not depend on
+the measurements: each verb brings a :class:`Schema` and its own statements.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BUSY_SECONDS = 5.0
 
 
 class StoreError(Exception):
-    """A results file that cannot be used; the message is one line: which, why, and what to do."""
+    """An error about a results file; the message is one line that says which file, why, and what to do."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Schema:
     name: str
     """The content of the file, for messages: "step results"."""
     application_id: int
-    """Written into the file, so that one kind is not taken for another."""
+    """A number in the file that distinguishes the kinds of results files."""
     version: int
     statements: str
     """SQL that makes the tables of this version."""
@@ -40,8 +40,8 @@ class Schema:
 class Store:
     """An open results file; use it in a ``with`` statement.
 
-    ``writable=False`` reads a file while another process writes it; one of an older format is read as a copy in memory
-    that is upgraded, and stays as it is.
+    ``writable=False`` reads a file even while another process writes it; a file of an older format is upgraded in a
+    copy in memory and stays as it is.
 
     >>> import tempfile
     >>> schema = Schema("examples", 7, 1, "create table sample (seconds real not null)")
@@ -91,7 +91,7 @@ class Store:
     def _connect(self, writable: bool) -> sqlite3.Connection:
         if writable or os.access(self.path.parent, os.W_OK):
             return sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
-        # Another user may be writing it: then the two files beside it that SQLite needs are there, and can be read.
+        # While another user writes the file, the two files beside it that SQLite needs exist and can be read.
         database = self._connect_reading("mode=ro")
         try:
             database.execute("select count(*) from sqlite_master").fetchone()
@@ -99,11 +99,11 @@ class Store:
             database.close()
             log = Path(f"{self.path.resolve()}-wal")
             if log.exists() and log.stat().st_size:
-                # The file alone does not have the rows that are in the log.
+                # The file alone lacks the rows that are still in the log.
                 raise StoreError(
                     f"{self.path}: its last rows are in {log.name}, which cannot be read; ask its owner, or copy both"
                 ) from None
-            # They are not there and cannot be made, so nobody is writing: the file alone has everything.
+            # Both files are missing and cannot be made, so no process is writing and the file alone is complete.
             return self._connect_reading("immutable=1")
         return database
 
@@ -138,7 +138,7 @@ class Store:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of it or nothing; errors of the disk or of another writer are explained in one line."""
+        """A transaction, stored completely or not at all; one line explains errors of the disk or of another writer."""
         with self._explained(), _transaction(self._database):
             yield self._database
 
@@ -200,7 +200,7 @@ def _pragma(database: sqlite3.Connection, name: str) -> int:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """One at a time: ``executescript`` would commit in between."""
+    """Runs statements one at a time, because ``executescript`` would commit in between."""
     statement = ""
     for line in script.splitlines():
         statement += line + "\n"
@@ -227,13 +227,13 @@ def _explain(error: sqlite3.DatabaseError) -> str:
 
 
 class _WriterLock:
-    """Held as long as a process writes the file; the system lets go of it when the process dies, however it does.
+    """A lock that is held while a process writes the file; the system releases it when the process dies in any way.
 
-    A file beside the results: closing any handle of the database itself would drop SQLite's own locks.
+    The lock is a file beside the results, because closing any handle of the database itself would drop SQLite's locks.
     """
 
     def __init__(self, path: Path):
-        # Beside the file itself, so that a link to it has no lock of its own.
+        # The lock lies beside the file itself, so that a link to the file has the same lock.
         place = Path(os.path.realpath(path))
         self._path = place.with_name(place.name + ".lock")
         self._handle: int | None = None

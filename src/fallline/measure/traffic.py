@@ -1,4 +1,4 @@
-"""How many streams of memory an optimizer's step reads and writes."""
+"""The streams of memory that an optimizer's step reads and writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Pass:
 
     @property
     def bytes_per_parameter(self) -> int:
-        """In float32."""
+        """The bytes per element, in float32."""
         return 4 * (self.reads + self.writes)
 
 
@@ -38,7 +38,7 @@ def passes(name: str, **options: Any) -> tuple[Pass, ...]:
 
 
 def bytes_per_parameter(name: str, dtype: str = "float32", state_dtype: str = "float32", **options: Any) -> Bytes:
-    """What a step has to move and to keep, for large tensors of that dtype with states in that format.
+    """The bytes that a step moves and keeps, for large tensors of this dtype with states in this format.
 
     ``AS_PARAMETERS`` is the format of packages that keep every state in the dtype of its parameter.
 

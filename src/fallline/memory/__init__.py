@@ -1,4 +1,4 @@
-"""What an optimizer holds and allocates, in bytes, from the states of its programs; nothing is allocated to know it."""
+"""The bytes that an optimizer holds and allocates, computed from the states of its programs without allocating."""
 
 from fallline.memory.model import Memory, memory_of
 from fallline.memory.states import Stored, stored

@@ -1,6 +1,6 @@
 """Bytes that are alive in tensors: those of operations that run, and those of an optimizer's states.
 
-They do not depend on the allocator, the machine or its load, as the memory of a process does.
+Unlike the memory of a process, they do not depend on the allocator, the machine or its load.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from torch.utils._pytree import tree_iter
 
 
 class LiveBytes(TorchDispatchMode):
-    """Bytes of all storages that torch operations returned and somebody still holds, and the most there were.
+    """Counts the bytes of all storages that torch operations returned and that are still in use, now and at the peak.
 
-    Works on ``meta`` tensors too, which have sizes but no memory: so what a step of any size would allocate can be
-    counted on any machine. Scratch memory inside one operation is not seen, nor what only a sparse tensor holds.
+    It also works on ``meta`` tensors, which have sizes but no memory, so that the allocations of a step of any size can
+    be counted on any machine. It does not see scratch memory inside one operation, nor the contents of sparse tensors.
 
     >>> import torch
     >>> with LiveBytes() as live:
@@ -49,7 +49,7 @@ class LiveBytes(TorchDispatchMode):
 
     def _hold(self, tensor: Tensor) -> None:
         if tensor.layout != torch.strided:
-            return  # a sparse one has no storage of its own
+            return  # a sparse tensor has no storage of its own
         storage = tensor.untyped_storage()
         key = storage._cdata
         size = storage.nbytes()
@@ -65,7 +65,7 @@ class LiveBytes(TorchDispatchMode):
 
 
 def held_by(nested: Any) -> int:
-    """Bytes of all tensors in nested dicts and lists, shared storages once."""
+    """The bytes of all tensors in nested dicts and lists; shared storages count once."""
     storages: dict[int, int] = {}
     for value in tree_iter(nested):
         if isinstance(value, Tensor):
@@ -75,5 +75,5 @@ def held_by(nested: Any) -> int:
 
 
 def held_by_states(optimizer: Any) -> int:
-    """Bytes of all tensors in the state of an optimizer, ours or another."""
+    """The bytes of all tensors in the state of any optimizer, of fallline or not."""
     return held_by([dict(state) for state in optimizer.state.values()])

@@ -1,4 +1,4 @@
-"""The memory of a training step by category: what is held between steps, and what a step allocates beside it."""
+"""The memory of a training step by category: tensors that are held between steps, and temporaries of a step."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from fallline.rules.program import Program
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """In bytes."""
+    """The memory of a training step, in bytes."""
 
     parameters: int
     gradients: int
-    """As large as the parameters that have one."""
+    """The gradients, as large as the parameters that have one."""
     states: Mapping[str, Mapping[str, int]]
-    """By name and format, ``{"exp_avg": {"int8": 5080, "float32": 400}}``: small tensors stay in 32 bits."""
+    """The states by name and format, ``{"exp_avg": {"int8": 5080, "float32": 400}}``; small tensors stay in 32 bits."""
     masters: int
     counters: int
-    """Step counters and other single numbers of each parameter, which lie together."""
+    """Step counters and other single numbers of each parameter, which share a tensor."""
     temporaries: int
-    """Allocated by a step beside all that, at its peak."""
+    """The memory that a step allocates besides all this, at its peak."""
 
     @property
     def optimizer(self) -> int:
@@ -41,20 +41,20 @@ class Memory:
 
     @property
     def held(self) -> int:
-        """From a backward pass to the end of the step."""
+        """The memory in use from a backward pass to the end of the step."""
         return self.parameters + self.gradients + self.optimizer
 
     @property
     def peak(self) -> int:
-        """Of the step, activations apart."""
+        """The peak of the step, without activations."""
         return self.held + self.temporaries
 
 
 def memory_of(optimizer: RuleOptimizer, lowering: str = "native") -> Memory:
-    """The memory of stepping this optimizer, from shapes and dtypes alone: its parameters may be on ``meta`` or fake.
+    """The memory that a step of this optimizer needs, from shapes and dtypes alone, also of ``meta`` parameters.
 
-    Parameters that require a gradient are taken to have one.  ``lowering`` is what runs the step: native kernels
-    allocate nothing.
+    Parameters that require a gradient are assumed to have one.  ``lowering`` names the lowering that runs the step;
+    native kernels allocate nothing.
 
     >>> import torch, fallline
     >>> with torch.device("meta"):
@@ -78,7 +78,7 @@ def memory_of(optimizer: RuleOptimizer, lowering: str = "native") -> Memory:
         gradients=sum(map(tensor_bytes, filter(_is_stepped, parameters))),
         states={name: dict(by_format) for name, by_format in sizes.items()},
         masters=masters,
-        # Frozen parameters have a place in the common tensors too: they may be thawed.
+        # Frozen parameters have a place in the common tensors, too, because they may require gradients later.
         counters=len(parameters) * (torch.float32.itemsize + len(scalars) * torch.float64.itemsize) if programs else 0,
         temporaries=temporaries(optimizer, lowering),
     )

@@ -1,4 +1,4 @@
-"""Bytes per parameter of an optimizer on large tensors: what its states take and what its step moves."""
+"""Bytes per parameter of an optimizer on large tensors: those of its states, and those that its step moves."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ AS_PARAMETERS = "as parameters"
 
 @dataclasses.dataclass(frozen=True)
 class Bytes:
-    """Of one parameter."""
+    """The bytes of one parameter."""
 
     moved: float
-    """Read and written by a step that goes through memory as often as the equations need."""
+    """Read and written by a step that makes as many passes over memory as the equations need."""
     once: float
-    """Read and written by a step whose later passes find in a cache what the first has read: no step moves less."""
+    """Read and written by a step whose later passes find everything in a cache; no step moves less."""
     states: float
     """Held between steps."""
 
@@ -39,7 +39,7 @@ def program_of(name: str, **options: Any) -> Program:
 
 
 def bytes_of(program: Program, dtype: str = "float32", state_dtype: str = "float32") -> Bytes:
-    """What a step has to move and to keep, for large tensors of that dtype with states in that format."""
+    """The bytes that a step moves and keeps, for large tensors of this dtype with states in this format."""
     sizes = {n: state_width(s, dtype, state_dtype) for n, s in program.states.items() if s.shape is None}
     widths = {program.param: WIDTHS[dtype], program.grad: WIDTHS[dtype], **sizes}
     read = [{n.attr for n in program.pass_nodes(k) if n.op == "operand"} for k in range(len(program.reductions) + 1)]
@@ -49,7 +49,7 @@ def bytes_of(program: Program, dtype: str = "float32", state_dtype: str = "float
 
 
 def state_width(state: State, dtype: str, state_dtype: str) -> float:
-    """Bytes per element of a full-size state, with its share of a block's scale."""
+    """The bytes per element of a full-size state, including its share of a block's scale."""
     if state_dtype == AS_PARAMETERS:
         return WIDTHS[dtype]
     large_enough = torch.empty(MIN_ELEMENTS, dtype=getattr(torch, dtype), device="meta")

@@ -1,6 +1,6 @@
 """The tensors that a parameter's state consists of: their keys, formats and sizes.
 
-Parameters may be on ``meta`` or fake: only their shapes and dtypes are read.
+Parameters may be on ``meta`` or fake, because only their shapes and dtypes are read.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Stored:
     """One tensor in the state of a parameter."""
 
     key: str
-    """In the state of the parameter, ``exp_avg:int8``."""
+    """The key in the state of the parameter, ``exp_avg:int8``."""
     state: str
     """The state of the rule that it is a part of, ``exp_avg``; ``master`` for master weights."""
     format: str
-    """How that state is stored, ``int8``; scales have the format of their codes."""
+    """The format of that state, ``int8``; scales have the format of their codes."""
     shape: tuple[int, ...]
-    """Of real numbers: a complex one is two."""
+    """The shape in real numbers; a complex number counts as two."""
     dtype: torch.dtype
 
     @property
@@ -36,12 +36,12 @@ class Stored:
         return math.prod(self.shape) * self.dtype.itemsize
 
     def on_meta(self) -> Tensor:
-        """A tensor of that size without memory."""
+        """A tensor of this size without memory."""
         return torch.empty(self.shape, dtype=self.dtype, device="meta")
 
 
 def stored(program: Program, param: Tensor, state_dtype: str = "float32", master_weights: bool = False) -> list[Stored]:
-    """The state of one parameter, without what all parameters share (counters and other single numbers).
+    """The state of one parameter, without the tensors that all parameters share (counters and other single numbers).
 
     >>> from fallline.memory.per_parameter import program_of
     >>> for one in stored(program_of("adamw"), torch.empty(100, 50, device="meta"), "int8"):

@@ -1,4 +1,4 @@
-"""What a step allocates beside parameters, gradients and states: counted on tensors that have sizes but no memory."""
+"""The temporaries of a step, besides parameters, gradients and states, counted on tensors without memory."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ NATIVE = ("native", "native each")
 
 
 def temporaries(optimizer: RuleOptimizer, lowering: str) -> int:
-    """Bytes at the peak of a step, by that lowering, of the parameters that require a gradient."""
+    """The bytes at the peak of a step by this lowering, over the parameters that require a gradient."""
     if lowering in NATIVE:
         return 0
     if lowering not in FLAGS:
         known = ", ".join((*FLAGS, *NATIVE))
-        raise ValueError(f"what the lowering {lowering!r} allocates cannot be counted; this is known of {known}")
+        raise ValueError(f"the temporaries of the lowering {lowering!r} cannot be counted; those of {known} can")
     with MadeUpValues():
         twin = _twin(optimizer, FLAGS[lowering])
         twin.step()  # makes the states
@@ -36,7 +36,7 @@ def temporaries(optimizer: RuleOptimizer, lowering: str) -> int:
 
 
 def _twin(optimizer: RuleOptimizer, flags: Mapping[str, bool]) -> RuleOptimizer:
-    """The same optimizer over parameters without memory, which all have a gradient."""
+    """The same optimizer over parameters without memory, all of which have a gradient."""
     groups = []
     for group in optimizer.param_groups:
         known = {RULE, *GROUP_OPTIONS, *optimizer._readers.of(group).description.defaults}
@@ -48,14 +48,14 @@ def _twin(optimizer: RuleOptimizer, flags: Mapping[str, bool]) -> RuleOptimizer:
 
 
 def on_meta(param: Tensor) -> torch.nn.Parameter:
-    """A parameter of that shape, dtype and layout with a gradient, both without memory; ``param`` may be fake."""
+    """A parameter of the same shape, dtype and layout with a gradient, both without memory; ``param`` may be fake."""
     made = torch.nn.Parameter(torch.empty_like(param, device="meta"), requires_grad=param.requires_grad)
     made.grad = torch.empty_like(made)
     return made
 
 
 def allocated_by_step(optimizer: Any) -> int:
-    """Bytes at the peak of a step, which is taken, beyond those held before."""
+    """Takes a step and counts the bytes at its peak, beyond those held before."""
     params = [param for group in optimizer.param_groups for param in group["params"]]
     with LiveBytes(_held(optimizer, params)) as live:
         before = live.now
@@ -73,7 +73,7 @@ def _held(optimizer: Any, params: Iterable[Tensor]) -> Iterable[Tensor]:
 
 
 class MadeUpValues(TorchDispatchMode):
-    """Rules that read a sum between passes (LAMB, Prodigy, Amos) read 1 where there is nothing to read."""
+    """Gives rules that read a sum between passes (LAMB, Prodigy, Amos) the number 1 in place of missing memory."""
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = kwargs or {}

@@ -1,4 +1,4 @@
-// What one instruction set provides, as a table for instruction_sets.cpp and interface.cpp.
+// The functions of one instruction set, as a table for instruction_sets.cpp and interface.cpp.
 
 #include <cstring>
 #include <initializer_list>

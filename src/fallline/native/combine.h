@@ -1,4 +1,4 @@
-// Adds up what the tiles of a reducing pass have found, always in the same order.
+// Combines the results of the tiles of a reducing pass, always in the same order.
 #pragma once
 
 #include "engine.h"
@@ -11,7 +11,7 @@ inline float* vector_of(const fl_job* job, const fl_tensor& t, int slot) {
     return at;
 }
 
-// Adds the tiles' results up, always in the same order.
+// Combines the results of the tiles, always in the same order.
 inline void combine_tensor(fl_job* job, int64_t index, int pass) {
     const fl_program& p = *job->program;
     fl_tensor& t = job->tensors[index];

@@ -1,29 +1,29 @@
-// The engine's data: what Python describes, and what each instruction set implements.
+// The data of the engine: the descriptions that Python fills in, and the functions that each instruction set implements.
 //
-// Everything is plain C: pointers, counts, strides.  Memory belongs to the caller, the workspace of the
-// reductions too, so that a sharded model can sum it over its processes between two passes.
+// Everything is plain C: pointers, counts, strides.  Memory belongs to the caller, including the workspace of
+// the reductions, so that a sharded model can sum it over its processes between two passes.
 #pragma once
 
 #include <cstdint>
 
 #include "kernel.h"
 
-// Of every instruction set its own: under one common name the linker would merge what is compiled for several.
+// Every instruction set has its own copy: under one common name the linker would merge code compiled for several.
 #ifdef FL_ISA
 #define FL_NAME_(isa) fl_##isa
 #define FL_NAME(isa) FL_NAME_(isa)
 #define FL_NS FL_NAME(FL_ISA)
 #endif
 
-// One full-size tensor of one parameter: where it is and how its elements are stored.
+// One full-size tensor of one parameter: its place in memory and the format of its elements.
 struct fl_operand {
     void* data;
-    float* scale;            // of low-bit blocks
+    float* scale;            // scales of low-bit blocks
     const int64_t* strides;  // in elements; null: logical order is memory order
     int32_t format;          // formats.h
-    int32_t stochastic;      // 16-bit formats: how to round
-    uint64_t key;            // of the random bits
-    float* edges;            // low-bit blocks that other pieces share: room for the values of the first and of the last
+    int32_t stochastic;      // 16-bit formats: whether to round at random
+    uint64_t key;            // key of the random bits
+    float* edges;            // room for the values of the first and the last low-bit block, which other pieces may share
 };
 
 // A parameter, or a piece of one.
@@ -33,7 +33,7 @@ struct fl_tensor {
     int64_t batch, rows, cols;  // the view that reductions use; flat: 1, 1, numel
     const int64_t* sizes;       // for strided operands
     int32_t ndim;
-    int32_t set;                // which set of scalars; −1: takes no part in this step
+    int32_t set;                // its set of scalars; −1: takes no part in this step
     fl_operand* operands;       // parameter, gradient, states
     fl_operand* low_precision_copy;  // the 16-bit parameter beside its float32 master weights, or null
     float* const* small;        // reduced states
@@ -42,7 +42,7 @@ struct fl_tensor {
     int64_t vector_at, row_partial_at, col_partial_at;
 };
 
-// Over which indices a value varies: Space in rules/graph.py.
+// The indices over which a value varies, as Space in rules/graph.py.
 enum fl_space : int32_t { FL_ALL = 1, FL_TENSOR = 2, FL_BATCH = 3, FL_ROW = 4, FL_COL = 5, FL_DIM0 = 6 };
 
 inline bool fl_is_scalar(int space) { return space <= FL_TENSOR; }
@@ -52,7 +52,7 @@ inline int64_t fl_vector_size(const fl_tensor& t, int space) {
     return t.batch * (fl_is_row(space) ? t.rows : space == FL_COL ? t.cols : 1);
 }
 
-// How the results of two parts become one.
+// How the results of two parts are combined.
 inline double fl_joined(double a, double b, int is_max) { return is_max ? fl_math::maximum(a, b) : a + b; }
 
 // Where a reduction's result goes.
@@ -67,9 +67,9 @@ struct fl_program {
     const fl_entry* entry;
     int32_t grad_operand;           // −1: the program does not read it
     int32_t n_operands, n_host, n_scalars, n_vectors, n_passes, n_reductions;
-    int32_t tiled;                  // some value is per row or column: segments may not cross rows
-    uint32_t reads[FL_MAX_PASSES];  // operands each pass loads
-    uint32_t writes;                // operands the last pass stores
+    int32_t tiled;                  // some value is per row or column, so that segments may not cross rows
+    uint32_t reads[FL_MAX_PASSES];  // operands that each pass loads
+    uint32_t writes;                // operands that the last pass stores
     uint32_t packable;              // operands that the packed kernel takes as 8-bit codes
     const int32_t* vector_space;
     const fl_reduction* reductions;
@@ -87,7 +87,7 @@ struct fl_job {
     const double* sets;      // sets of program->n_host scalars
     double grad_factor;
     double* scalars;         // n_tensors × n_scalars
-    double* workspace;       // fl_plan says how much
+    double* workspace;       // fl_plan returns its size
     // Filled in by fl_plan:
     int64_t chunks, tiles, elements;
     int64_t scalar_partial_at, scalars_per_tile;
@@ -102,11 +102,11 @@ constexpr int FL_MAX_OPERANDS = 12;
 constexpr int FL_MAX_SCALARS = 128;
 constexpr int FL_MAX_REDUCTIONS = 24;
 
-// How far into a stage the first element lies: blocks, stages and chunks begin where those of the whole parameter do, so
-// that a low-bit block belongs to one task.
+// The position of the first element in its stage.  Blocks, stages and chunks begin where those of the whole parameter do,
+// so that a low-bit block belongs to one task.
 inline int64_t fl_skew(const fl_tensor& t) { return t.first % FL_STAGE; }
 
-// Tiles of a parameter: so many rows high, so many columns wide, never across two matrices.
+// The tiles of a parameter: their height in rows and width in columns; a tile never spans two matrices.
 struct fl_tiling {
     int64_t height, width, down, across;
 };
@@ -122,12 +122,12 @@ inline fl_tiling fl_tiles_of(const fl_tensor& t, bool tiled) {
     return r;
 }
 
-// The distance of prefetches in passes that write, of this machine (instruction_sets.cpp).
+// The distance of prefetches in passes that write, on this machine (instruction_sets.cpp).
 extern const int64_t fl_ahead;
 
 class fl_tasks;  // tasks.h
 
-// What one instruction set provides.  Every worker of a pass calls the same function.
+// The functions of one instruction set.  Every worker of a pass calls the same function.
 struct fl_backend {
     const char* name;
     const fl_entry* (*find)(const char* kernel);

@@ -1,9 +1,9 @@
 // Storage formats of states and parameters: the native twin of fallline/formats, equal to it bit for bit.
 //
-// What the formats are, and why, is said in formats/blockwise.py and formats/rounding.py; here is how they
-// are computed fast. Every element is computed with IEEE operations on float and with 32-bit integers, in a
-// fixed order, so every instruction set gives the same bits. That needs -ffp-contract=off (GCC contracts by
-// default) and no -ffast-math, the default rounding mode, and subnormals that are not flushed.
+// docs/formats.md describes the formats and their reasons; this file computes them fast. Every element is
+// computed with IEEE operations on float and with 32-bit integers, in a fixed order, so every instruction set
+// gives the same bits. That needs -ffp-contract=off (GCC contracts by default) and no -ffast-math, the default
+// rounding mode, and subnormals that are not flushed.
 //
 // The header is compiled once per instruction set, each time with another namespace FL_NS: under one common
 // name the linker would merge the copies, and the baseline could end up running AVX-512 code.
@@ -24,7 +24,7 @@
 #define FL_NS fl
 #endif
 
-// Forced, so that a count which is a constant at the call is one in the loop too: no remainder loops.
+// Inlining is forced, so that a count that is constant at the call is constant in the loop, too: no remainder loops.
 #if defined(__GNUC__) || defined(__clang__)
 #define FL_INLINE inline __attribute__((always_inline))
 #else
@@ -86,7 +86,7 @@ static FL_INLINE float encode_block(const float* __restrict in, int n, uint8_t* 
   return fl_vec::encode<NONNEG, BITS>(in, top, codes, n);
 }
 
-// How many of the n elements from start on lie in the block of the first one.
+// The number of the n elements from start on that lie in the block of the first one.
 static FL_INLINE int count_in_block(int64_t start, int64_t n, int block) {
   const int64_t rest = block - start % block;
   return static_cast<int>(n < rest ? n : rest);
@@ -152,7 +152,7 @@ static inline void load_i4(const uint8_t* packed, const float* scale, int64_t st
       unpack<NONNEG>(from, I4_BLOCK / 2, codes);
       decode_block<4, NONNEG>(codes, block_scale, I4_BLOCK, out);
     } else {
-      const int pairs = (odd + count + 1) / 2;  // at most 64; said once more, or GCC warns of an overflow
+      const int pairs = (odd + count + 1) / 2;  // at most 64; without this bound GCC warns of an overflow
       unpack<NONNEG>(from, pairs < I4_BLOCK / 2 ? pairs : I4_BLOCK / 2, codes);
       decode_block<4, NONNEG>(codes + odd, block_scale, count, out);
     }
@@ -195,7 +195,7 @@ static FL_INLINE float bf16_value(uint16_t half) { return float_of(static_cast<u
 constexpr uint32_t F16_REBIAS = 112u << 23;         // from the exponent bias 15 to 127
 constexpr uint32_t F16_LEAST_NORMAL = 0x38800000u;  // 2^-14
 constexpr uint32_t F16_LARGEST = 0x477FE000u;       // 65504
-constexpr uint32_t F16_TO_INFINITY = 0x477FF000u;   // 65520, the midpoint to what would be the next value
+constexpr uint32_t F16_TO_INFINITY = 0x477FF000u;   // 65520, the midpoint to the value that would come next
 
 static FL_INLINE uint16_t f16_nearest(float value) {
   const uint32_t bits = bits_of(value), magnitude = bits & MAGNITUDE;
@@ -278,14 +278,14 @@ static FL_INLINE void round_group(const float* __restrict in, const uint32_t* __
     top = magnitude > top ? magnitude : top;
     out[i] = BRAIN ? bf16_stochastic(in[i], random[i]) : f16_stochastic(in[i], random[i]);
   }
-  // Beyond the largest finite number, which is rare, to nearest: infinity is no matter of luck.
+  // Values beyond the largest finite number, which are rare, are rounded to nearest, never to infinity by chance.
   const uint32_t largest = BRAIN ? BF16_LARGEST : F16_LARGEST;
   if (static_cast<uint32_t>(top) > largest)
     for (int i = 0; i < n; ++i)
       if ((bits_of(in[i]) & MAGNITUDE) > largest) out[i] = BRAIN ? bf16_nearest(in[i]) : f16_nearest(in[i]);
 }
 
-// `index` is that of the first element in the whole parameter: random bits belong to the element, not to its memory.
+// `index` is the index of the first element in the whole parameter: random bits belong to elements, not to memory.
 template <bool BRAIN>
 static inline void store_stochastic(uint16_t* data, int64_t index, int64_t n, const float* in, uint64_t key) {
   uint32_t random[GROUP];
@@ -328,7 +328,7 @@ static inline void load_half(const uint16_t* __restrict data, int64_t n, float* 
 
 // ---- Any format. ----
 
-// Reads elements [start, start + n) of a flat piece. scale and skew are of the low-bit formats only.
+// Reads elements [start, start + n) of a flat piece. Only low-bit formats use scale and skew.
 static inline void load(Format format, const void* data, const float* scale, int64_t start, int64_t n, int64_t skew,
                         float* out) {
   const float* floats = static_cast<const float*>(data);
@@ -352,7 +352,7 @@ struct Random {
   int64_t first;
 };
 
-// Writes elements [start, start + n); the low-bit blocks that they touch are theirs alone.
+// Writes elements [start, start + n); no other task writes to the low-bit blocks that they touch.
 static inline void store(Format format, void* data, float* scale, int64_t start, int64_t n, int64_t skew, const float* in,
                          Random random) {
   float* floats = static_cast<float*>(data);

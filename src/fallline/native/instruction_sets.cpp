@@ -1,4 +1,4 @@
-// Which instruction set this machine can run, picked when the library is loaded.
+// Finds the instruction sets that this machine can run, when the library is loaded.
 
 #include <cstring>
 #include <initializer_list>
@@ -20,7 +20,7 @@ namespace fl_avx512 { extern const fl_backend backend; }
 
 namespace {
 
-// Everything that CMakeLists.txt lets the compiler use: a virtual machine may hide any one of them.
+// Checks every extension that CMakeLists.txt lets the compiler use, because a virtual machine may hide any of them.
 #ifdef FL_HAVE_avx2
 bool has_avx2() {
     unsigned a, b, c, d;
@@ -46,8 +46,8 @@ const fl_backend* backend_named(const char* name) {
     return nullptr;
 }
 
-// Prefetchers of Intel's processors leave a part of the bandwidth unused when streams are written too; those of Zen 3 do not,
-// and requests beside theirs cost 5 to 18 %.  Passes that only read gain on both.
+// The prefetchers of Intel's processors leave a part of the bandwidth unused when streams are also written; those of Zen 3
+// do not, and requests beside theirs cost 5 to 18 %.  Passes that only read gain on both.
 bool prefetch_pays() {
 #ifdef __x86_64__
     unsigned a, b, c, d;

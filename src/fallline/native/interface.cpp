@@ -18,8 +18,8 @@ using fl_threads::in_threads;
 
 namespace {
 
-// Elements, per thread, that all passes of a reducing rule visit before the next ones are begun: what the first pass has
-// read, the last may still find in the cache that the cores share.  Fewer would leave threads without a tile.
+// Elements, per thread, that all passes of a reducing rule visit before the next elements: the last pass may then still
+// find in the shared cache what the first has read.  Fewer elements would leave threads without a tile.
 constexpr int64_t PART = 262144;
 
 int count(const fl_program& p, int pass, bool (*wanted)(int space)) {
@@ -47,7 +47,7 @@ int64_t elements_of(const fl_job* job, Part part) {
     return elements;
 }
 
-// One round of a stage of one parameter, or all rounds of it.
+// Runs one round of a stage of one parameter, or all of its rounds.
 void run_stage_of(const fl_job* job, int64_t index, int k, int round) {
     const fl_program& p = *job->program;
     const fl_tensor& t = job->tensors[index];
@@ -58,7 +58,7 @@ void run_stage_of(const fl_job* job, int64_t index, int k, int round) {
     p.entry->stages[k](&small);
 }
 
-// Calls work(i) for every parameter of a part that takes part in this step.
+// Calls work(i) for every parameter of a part that is stepped.
 template <class Work>
 void for_tensors(const fl_job* job, int threads, Part part, int64_t elements, Work work) {
     const int most = static_cast<int>(std::min<int64_t>(threads, part.end - part.first));
@@ -81,7 +81,7 @@ fl_tasks tasks_of(const fl_job* job, Part part, int64_t fl_tensor::*first, int64
     return {part.first < part.end ? job->tensors[part.first].*first : end, end, threads};
 }
 
-// Pass k; `then` is called for each parameter whose own reductions are complete.
+// Runs pass k; `then` is called for each parameter whose own reductions are complete.
 template <class Then>
 void run_pass(fl_job* job, const fl_backend* backend, int k, int threads, Part part, Then then) {
     const fl_program& p = *job->program;
@@ -100,7 +100,7 @@ void run_pass(fl_job* job, const fl_backend* backend, int k, int threads, Part p
     });
 }
 
-// All passes over one part of the parameters, then over the next; a part has at most so many elements, or one parameter.
+// Runs all passes over one part of the parameters, then over the next; a part has up to `most` elements, or one parameter.
 void step_in_parts(fl_job* job, const fl_backend* backend, int threads, int64_t most) {
     const fl_program& p = *job->program;
     const bool coupled = couples_parameters(p);
@@ -110,7 +110,7 @@ void step_in_parts(fl_job* job, const fl_backend* backend, int threads, int64_t 
         while (part.end < job->n_tensors && (coupled || elements + job->tensors[part.end].numel <= most));
         run_stage(job, 0, FL_EVERY_ROUND, threads, part);
         for (int k = 0; k < p.n_passes; ++k) {
-            // Where no parameter waits for the others, its next stage follows at once, on the thread that has its sums.
+            // If no parameter waits for the others, its next stage follows at once, on the thread that has its sums.
             const bool at_once = !coupled && k + 1 < p.n_passes && p.entry->stages[k + 1];
             run_pass(job, backend, k, threads, part, [&](int64_t i) {
                 if (at_once) run_stage_of(job, i, k + 1, FL_EVERY_ROUND);
@@ -132,7 +132,7 @@ FL_API int fl_has_threads() {
 #endif
 }
 
-// Numbers the tasks and lays out the workspace; returns how many doubles of workspace the job needs.
+// Numbers the tasks and lays out the workspace; returns the number of doubles of workspace that the job needs.
 FL_API int64_t fl_plan(fl_job* job) {
     const fl_program& p = *job->program;
     int64_t at = 0;
@@ -166,7 +166,7 @@ FL_API int64_t fl_plan(fl_job* job) {
     return at + job->tiles * scalar_kinds;
 }
 
-// Takes this step's gradients and sets of scalars over into the descriptions.
+// Copies this step's gradients and sets of scalars into the descriptions.
 FL_API void fl_begin(fl_job* job) {
     const int grad = job->program->grad_operand;
     for (int64_t i = 0; i < job->n_tensors; ++i) {
@@ -178,29 +178,29 @@ FL_API void fl_begin(fl_job* job) {
     }
 }
 
-// Scalars and small arrays that follow from the finished reductions, before pass k: one round of them, which ends with
+// Computes the scalars and small arrays that follow from finished reductions, before pass k: one round, which ends with
 // reductions of small arrays.
 FL_API void fl_stage_run(fl_job* job, int k, int round, int threads) { run_stage(job, k, round, threads, whole(job)); }
 
-// Pass k over all elements.  After a reducing pass the results are in the job's scalars and vectors.
+// Runs pass k over all elements.  After a reducing pass the results are in the job's scalars and vectors.
 FL_API void fl_pass(fl_job* job, const fl_backend* backend, int k, int threads) {
     run_pass(job, backend, k, threads, whole(job), [](int64_t) {});
     combine_all(job, k);
 }
 
-// A whole step.
+// Runs a whole step.
 FL_API void fl_step(fl_job* job, const fl_backend* backend, int threads) {
     fl_begin(job);
     step_in_parts(job, backend, threads, job->program->n_passes > 1 ? PART * threads : job->elements);
 }
 
-// One step launched parameter by parameter: the same kernels, as many launches as parameters.
+// Runs one step parameter by parameter, with the same kernels and one launch for each.
 FL_API void fl_step_each(fl_job* job, const fl_backend* backend, int threads) {
     fl_begin(job);
     step_in_parts(job, backend, threads, 0);
 }
 
-// One sweep over n elements of each stream, in pieces that the threads take as kernels do.
+// Runs one sweep over n elements of each stream, in pieces that threads take as they take those of kernels.
 FL_API void fl_probe(const fl_backend* backend, int reads, int writes, float* const* streams, int64_t n, int threads,
                      int64_t ahead) {
     const int64_t share = (n / std::max(threads, 1) + 63) / 64 * 64;
@@ -212,8 +212,8 @@ FL_API void fl_probe(const fl_backend* backend, int reads, int writes, float* co
     });
 }
 
-// Where the members of the structs lie, for the loader: a library that was built from other sources than the package
-// that describes its jobs must not be used.  Writes at most n numbers; returns how many there are.
+// The offsets of the members of the structs, for the loader: a library that was built from other sources than the package
+// that describes its jobs must not be used.  Writes at most n numbers and returns how many there are.
 FL_API int64_t fl_layout(int64_t* out, int64_t n) {
     const int64_t layout[] = {
         sizeof(fl_operand), offsetof(fl_operand, data), offsetof(fl_operand, scale), offsetof(fl_operand, strides),

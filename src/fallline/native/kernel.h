@@ -1,9 +1,9 @@
-// What a generated kernel is made of: its interface to the engine, and the functions of the rule language.
+// The parts of a generated kernel: its interface to the engine, and the functions of the rule language.
 //
-// A kernel is one loop over a segment of consecutive elements, all in float32; what is stored in other
-// formats or layouts, the engine stages through small float32 buffers that stay in the L1 cache.  Only IEEE
-// operations are used and contraction to fused multiply-add is off, so that a vector lane and a scalar tail,
-// and every instruction set, give the same bits.  This file is also what rules compiled at run time include.
+// A kernel is one loop over a segment of consecutive elements, all in float32; the engine stages operands of
+// other formats or layouts through small float32 buffers that stay in the L1 cache.  Only IEEE operations are
+// used and contraction to fused multiply-add is off, so that a vector lane and a scalar tail, and every
+// instruction set, give the same bits.  Rules that are compiled at run time include this file, too.
 #pragma once
 
 #include <cmath>
@@ -13,13 +13,13 @@
 
 struct fl_segment {
     int64_t n;
-    int64_t ahead;             // how far a pass that writes asks for memory in advance, in elements; 0: it does not
+    int64_t ahead;             // distance of prefetches in a pass that writes, in elements; 0: none
     float* const* io;          // full-size operands at the segment's first element
     const float* s;            // [0] factor of the gradient, then the scalars of the program
     const float* const* col;   // values per column, at the segment's first column
     double* out;               // reductions to one value per segment; the kernel accumulates
     float* const* col_out;     // reductions per column; the kernel accumulates
-    // Only for kernels on 8-bit states, whose segments are whole blocks: by operand, null where it is no code.
+    // Only for kernels on 8-bit states, whose segments are whole blocks; by operand, null for one without codes.
     uint8_t* const* codes;
     float* const* scales;
 };
@@ -31,12 +31,12 @@ struct fl_small {
     double* scalar;            // values per parameter, by slot
     float* const* vec;         // values per row, column or batch, by slot
     float* const* state;       // reduced states
-    int64_t round;             // a stage has several if it reduces small arrays, which may be pieces; or FL_EVERY_ROUND
+    int64_t round;             // the round to run, if the stage reduces small arrays, which may be pieces; or FL_EVERY_ROUND
 };
 
 constexpr int FL_EVERY_ROUND = -1;
 
-// Whether a stage that is run now does what belongs to this round.
+// Whether a stage that is run now includes this round.
 static inline bool fl_in_round(const fl_small* q, int64_t round) {
     return q->round == FL_EVERY_ROUND || q->round == round;
 }
@@ -46,13 +46,14 @@ using fl_stage = void (*)(const fl_small*);
 
 namespace fl_memory {
 
-// How far ahead reading passes ask for memory, in elements, and writing ones where that pays: instruction_sets.cpp says where.
+// The distance, in elements, of prefetches in passes that read, and in passes that write where instruction_sets.cpp
+// says that they pay.
 constexpr int64_t AHEAD = 512;
 constexpr int64_t LINE = 64;   // bytes of a cache line
-constexpr int64_t STRIP = 64;  // elements between two rounds of requests: more at once would fill the queue of misses
+constexpr int64_t STRIP = 64;  // elements between two bursts of requests; larger bursts would fill the queue of misses
 
-// Asks for the lines of COUNT elements at that distance; beyond the end of an array that does no harm.  The address is
-// computed as a number, because a pointer may not leave its array.
+// Requests the cache lines of COUNT elements at that distance; beyond the end of an array this does no harm.  The address
+// is computed as a number, because a pointer may not leave its array.
 template <int64_t COUNT, class T>
 static inline void fetch_ahead(const T* p, int64_t distance) {
     constexpr int64_t size = static_cast<int64_t>(sizeof(T)), step = LINE / size;
@@ -66,7 +67,7 @@ static inline void fetch_ahead(const T* p, int64_t distance) {
 
 namespace fl_math {
 
-// Two selections, because compilers vectorise those where they would branch on a compound condition.
+// Two selections, because compilers vectorise them, while they would branch on a compound condition.
 template <class T>
 static inline T minimum_of(T a, T b) {
     const T least = a < b ? a : b;
@@ -110,8 +111,8 @@ static inline To bits(From value) {
     return result;
 }
 
-// exp and log in double with branch-free polynomials, so that float32 results are correctly rounded but for
-// rare ties, and loops over them vectorise (the C library's would be called element by element).
+// exp and log in double with branch-free polynomials, so that float32 results are correctly rounded except for
+// rare ties, and loops over them vectorise (the C library's functions would be called element by element).
 static inline double exp_poly(double x) {
     const double clamped = x < -745.0 ? -745.0 : (x > 709.0 ? 709.0 : x);
     const double shift = 0x1.8p52;
@@ -130,7 +131,7 @@ static inline double exp_poly(double x) {
     p = p * r + 0.5;
     p = p * r + 1.0;
     p = p * r + 1.0;
-    // Two factors, so that the scaling itself neither overflows nor becomes subnormal too early.
+    // Scaling takes two factors, so that it neither overflows nor becomes subnormal too early.
     const int64_t ki = bits<int64_t>(k + shift) - bits<int64_t>(shift);
     const int64_t half = ki >> 1;
     const double a = bits<double>((half + 1023) << 52), b = bits<double>((ki - half + 1023) << 52);
@@ -142,7 +143,7 @@ static inline double log_poly(double x) {
     // Subnormal doubles do not occur: the argument was a float.
     const int64_t i = bits<int64_t>(x);
     const int64_t e = (i - 0x3fe6a09e667f3bcdLL) >> 52;
-    const double m = bits<double>(i - e * (int64_t{1} << 52));  // e may be negative, which may not be shifted
+    const double m = bits<double>(i - e * (int64_t{1} << 52));  // e may be negative, and a negative number must not be shifted
     const double f = (m - 1.0) / (m + 1.0), z = f * f;
     double p = 1.0 / 21.0;
     p = p * z + 1.0 / 19.0;
@@ -208,7 +209,7 @@ struct fl_entry {
     fl_kernel packed;  // the last pass with 8-bit states, or null
 };
 
-// Where the members of the structs between the engine and a kernel lie, as one number.
+// The offsets of the members of the structs between the engine and a kernel, as one number.
 constexpr uint64_t fl_folded() { return 0; }
 template <class... Rest>
 constexpr uint64_t fl_folded(uint64_t first, Rest... rest) {

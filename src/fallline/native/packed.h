@@ -1,7 +1,7 @@
 // The codes of 8- and 4-bit states on vectors: decode, compute and encode a block without leaving registers and the
-// L1 cache.  What one lane encodes or decodes is what formats.h does with one element, bit for bit.
+// L1 cache.  One lane encodes and decodes exactly as formats.h does one element, bit for bit.
 //
-// A plain loop would not do here: compilers widen bytes and narrow codes through many shuffles.
+// Vectors are written out because compilers widen bytes and narrow codes through many shuffles in a plain loop.
 #pragma once
 
 #include "vectors.h"
@@ -11,8 +11,8 @@ namespace fl_vec {
 constexpr int BLOCK = 256;
 constexpr int SPAN = 1024;  // the longest segment that a packed kernel takes
 
-// Computing takes longer than the hardware's prefetchers look ahead, so ask for what comes a segment later.
-// One request at a time, between the arithmetic: a burst of them would fill the queue of misses and wait.
+// Computing takes longer than the hardware's prefetchers look ahead, so request the memory of the next segment.
+// Requests come one at a time, between the arithmetic, because a burst would fill the queue of misses and wait.
 template <class T>
 static inline void fetch_ahead(const T* p) { fl_memory::fetch_ahead<1>(p, SPAN); }
 
@@ -35,7 +35,7 @@ static inline vi rounded(vf x) {
 
 static inline vi larger(vi a, vi b) { return a > b ? a : b; }
 
-// Codes are bytes, so the lower halves of their floats, and of what is subtracted from them, are zero.
+// Codes are bytes, so the lower halves of their floats, and of the floats subtracted from them, are zero.
 template <int32_t OFFSET>
 static inline vi above(vi code) {
     static_assert((OFFSET & 0xFFFF) == 0 && OFFSET > 0);
@@ -127,13 +127,13 @@ static inline int32_t rounded(float x) {
     return bits(x + 12582912.0f) - 0x4B400000;
 }
 
-// ---- The codes: formats/blockwise.py says what they are and why. ----
+// ---- The codes, which docs/formats.md describes. ----
 
 constexpr int32_t SIGN = INT32_MIN, MAGNITUDE = INT32_MAX;
 constexpr uint32_t INFINITE = 0x7F800000, LEAST_NORMAL = 0x00800000, LARGEST_SCALE = 0x7F7FFFFE;
 
-// LEVELS is the largest code, SHIFT the logarithm of the root's degree, OFFSET what the pseudo-root of 1 lacks to be
-// LEVELS, in bits.
+// LEVELS is the largest code, SHIFT the logarithm of the root's degree, and OFFSET the difference between the bits of
+// LEVELS and those of the pseudo-root of 1.
 template <bool NONNEG, int BITS = 8>
 struct Code;
 template <>
@@ -150,19 +150,19 @@ template <bool NONNEG, int BITS = 8, class F>
 static inline F share_of(F code) {
     using C = Code<NONNEG, BITS>;
     if constexpr (NONNEG) return floats(above<C::OFFSET>(bits(code)) << C::SHIFT);
-    // The shift by one drops the sign, too.
+    // The shift by one also drops the sign.
     else return floats(above<static_cast<int32_t>(2u * C::OFFSET)>(bits(code) << 1) | (bits(code) & SIGN));
 }
 
-// What the block's scale is the largest of, as bits: those of non-negative floats are in the floats' order.
+// The magnitude, whose largest value is the block's scale, as bits; bits of non-negative floats are ordered as floats.
 template <bool NONNEG, class F>
 static inline auto magnitude(F value) {
-    // The nonneg kind keeps the sign bit, so that negative values and NaNs show as the largest.
+    // The nonneg kind keeps the sign bit, so that negative values and NaNs appear as the largest.
     if constexpr (NONNEG) return unsigned_bits(value);
     else return unsigned_bits(value) & static_cast<uint32_t>(MAGNITUDE);
 }
 
-// What is added to the roots before they are rounded: all shifts by multiples of 1 / DITHERS of a level, once each.
+// The dithers, which are added to the roots before they are rounded: all multiples of 1 / DITHERS of a level, once each.
 constexpr uint32_t DITHERS = 1024, DITHER_STEP = 633;
 struct Dither {
     float at[DITHERS + BLOCK], none[BLOCK];
@@ -173,7 +173,7 @@ struct Dither {
 };
 static constexpr Dither DITHER;
 
-// The shifts of a block with this scale; the least scales have codes that do not decode exactly, so not these.
+// The dithers of a block with this scale; the smallest scales have none, because their codes do not decode exactly.
 static inline const float* dither_of(float scale) {
     return scale < 0x1p-90f ? DITHER.none : DITHER.at + ((unsigned_bits(scale) >> 8) * 0x9E3779B9u >> 22);
 }
@@ -183,7 +183,7 @@ template <bool NONNEG, int BITS = 8, class F>
 static inline auto code_of(F value, float factor, F dither) {
     using C = Code<NONNEG, BITS>;
     const auto root = [dither](auto share) { return rounded(floats((share >> C::SHIFT) + C::OFFSET) + dither); };
-    // What is not zero stays so: a second moment of zero would divide the next update by eps alone.
+    // A value above zero stays above zero: a second moment of zero would divide the next update by eps alone.
     if constexpr (NONNEG) return larger(root(bits(value * factor)), is_positive(value));
     else return signed_like(root(bits(value * factor) & MAGNITUDE), bits(value));
 }
@@ -204,11 +204,11 @@ static inline void write_codes(const float* values, float factor, const float* d
     for (; i < n; ++i) codes[i] = static_cast<uint8_t>(code_of<NONNEG, BITS>(values[i], factor, dither[i]));
 }
 
-// A scale's sign says whether some code of its block means NaN, so that nobody has to look at the codes.
+// The sign of a scale says whether some code of its block means NaN, so that codes need not be searched.
 static inline bool has_nan(float scale) { return bits(scale) < 0; }
 
-// Blocks with non-finite or huge values, with none above the subnormal ones, or (of the nonneg kind) with negative
-// ones; out of line, they are rare.
+// Encodes blocks with non-finite or huge values, with no value above the subnormal ones, or (of the nonneg kind) with
+// negative ones; out of line, because they are rare.
 template <bool NONNEG, int BITS = 8>
 __attribute__((noinline, cold)) static float encode_rare(const float* values, int n, uint8_t* codes) {
     float clean[BLOCK];
@@ -234,7 +234,7 @@ __attribute__((noinline, cold)) static float encode_rare(const float* values, in
     return marked ? -scale : scale;
 }
 
-// Whether a block with this largest magnitude, as bits, needs no special care.
+// Whether a block with this largest magnitude, as bits, needs no special treatment.
 static inline bool is_ordinary(uint32_t top) { return top >= LEAST_NORMAL && top <= LARGEST_SCALE; }
 
 // Encodes a block whose largest magnitude is known, as bits; returns its scale.

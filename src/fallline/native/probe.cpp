@@ -1,5 +1,5 @@
-// The memory bandwidth of this machine for so many streams, written by hand to be the limit that kernels are
-// measured against: plain sums, several elements in flight, software prefetch at a distance the caller chooses.
+// Measures the memory bandwidth of this machine for a number of streams.  It is written by hand as the limit that kernels
+// are compared with: plain sums, several elements in flight, software prefetch at a distance that the caller chooses.
 
 #include <cstring>
 
@@ -8,7 +8,7 @@
 namespace FL_NS {
 namespace {
 
-// A cache line of floats; compilers make of it whatever registers the instruction set has.
+// A cache line of floats, which compilers map to the registers of the instruction set.
 typedef float line __attribute__((vector_size(64)));
 
 inline line load(const float* from) {
@@ -42,7 +42,7 @@ void sweep(float* const* streams, int64_t begin, int64_t end, int64_t ahead) {
         for (int k = 0; k < WRITES; ++k) s[k][i] = sum;
         rest += sum;
     }
-    // The compiler would leave out reads whose sum nobody uses.
+    // The compiler would remove reads whose sum is not used.
     if (WRITES == 0)
         for (int k = 0; k < 16; ++k) {
             volatile float keep = sink[k] + rest;

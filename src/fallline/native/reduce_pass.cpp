@@ -9,7 +9,7 @@
 namespace FL_NS {
 namespace {
 
-// Columns are reduced over so many rows in float32, then in double.
+// Columns are reduced over this number of rows in float32, then in double.
 constexpr int64_t ROWS_IN_FLOAT = 64;
 
 struct Columns {

@@ -1,4 +1,4 @@
-// What a kernel is told beside its operands: the scalars of a parameter, and where its values per row and column are.
+// The arguments of a kernel besides its operands: the scalars of a parameter, and its values per row and column.
 #pragma once
 
 #include "engine.h"
@@ -41,7 +41,7 @@ inline void enter_segment(const fl_program& p, const fl_tensor& t, int64_t matri
     for (int i = 0; i < p.n_column; ++i) place.col[i] = place.vectors[p.column_vectors[i]] + matrix * t.cols + col;
 }
 
-// The parameter that a task is of; tasks are numbered through all parameters.
+// The parameter of a task; tasks are numbered through all parameters.
 inline int64_t owner_of(const fl_job* job, int64_t task, int64_t fl_tensor::*first) {
     int64_t low = 0, high = job->n_tensors;
     while (low + 1 < high) {

@@ -16,7 +16,7 @@ inline bool is_direct(const fl_operand& o) { return o.format == F32 && !o.stride
 
 inline int64_t element_bytes(int format) { return format == F32 ? 4 : format == BF16 || format == F16 ? 2 : 1; }
 
-// Of n elements; 4-bit codes lie two in a byte.
+// The bytes of n elements; 4-bit codes lie two in a byte.
 inline int64_t bytes_of(int format, int64_t n) {
     return format == I4_SIGNED || format == I4_NONNEG ? n / 2 : n * element_bytes(format);
 }
@@ -72,7 +72,7 @@ inline Random randomness(const fl_tensor& t, const fl_operand& o, int64_t start)
 
 inline void scatter(const fl_tensor& t, const fl_operand& o, int64_t start, int64_t n, const float* in) {
     char* base = static_cast<char*>(o.data);
-    // Rounded in logical order first: the random bits belong to the element, not to where it lies.
+    // Rounding comes first, in logical order, because random bits belong to elements, not to their places in memory.
     alignas(64) uint16_t half[FL_STAGE];
     if (o.format != F32) store(static_cast<Format>(o.format), half, nullptr, 0, n, 0, in, randomness(t, o, start));
     for_runs(t, o.strides, start, n, [&](int64_t at, int64_t offset, int64_t stride, int64_t run) {
@@ -93,8 +93,8 @@ inline void fetch(const fl_tensor& t, const fl_operand& o, int64_t start, int64_
         load(static_cast<Format>(o.format), o.data, o.scale, start, n, fl_skew(t), out);
 }
 
-// The first and the last block of a piece may go on in other pieces, so that their scale is not known here: keeps their
-// values, each at its position in the block, to be encoded when it is.
+// The first and the last block of a piece may go on in other pieces, so that their scale is not known here.  Their values
+// are kept, each at its position in the block, and encoded when the scale is known.
 inline void keep_edges(const fl_tensor& t, const fl_operand& o, int64_t start, int64_t n, const float* in) {
     const int64_t block = o.format == I4_SIGNED || o.format == I4_NONNEG ? I4_BLOCK : I8_BLOCK;
     const int64_t skew = fl_skew(t), last = (skew + t.numel - 1) / block;

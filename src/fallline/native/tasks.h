@@ -5,14 +5,14 @@
 #include <atomic>
 #include <cstdint>
 
-// Tasks [first, last).  Every worker begins with a share of its own, the same one in every step, so that what it wrote in the
-// last step may still be in its cache; a worker that is done helps the others, because threads do not always get their
-// processors.  Who takes a task changes no result: tasks are cut by element count.
+// Tasks [first, last).  Every worker begins with a share of its own, the same in every step, so that memory that it wrote
+// in the last step may still be in its cache.  A worker that is done helps the others, because threads do not always get
+// their processors.  The result does not depend on which worker takes a task, because tasks are cut by element count.
 class fl_tasks {
   public:
     fl_tasks(int64_t first, int64_t last, int workers) : shares_(std::max(1, std::min(workers, MOST_SHARES))) {
         const int64_t count = last - first;
-        // Small enough that workers finish together, large enough that taking a range costs nothing.
+        // A range is small enough that workers finish together, and large enough that taking it costs nothing.
         grain_ = std::max<int64_t>(1, std::min<int64_t>(16, count / (16 * shares_)));
         for (int i = 0; i < shares_; ++i) {
             share_[i].next.store(first + count * i / shares_, std::memory_order_relaxed);

@@ -1,6 +1,6 @@
 // Runs work on several threads.
 //
-// They are OpenMP's: loaded after torch, this library shares torch's pool, so the two never fight for cores.
+// The threads are OpenMP's.  Loaded after torch, this library shares torch's pool, so that the two do not compete for cores.
 #pragma once
 
 #include <pthread.h>
@@ -16,14 +16,15 @@
 
 namespace fl_threads {
 
-// Below this many elements waking a second thread costs more than it saves.
+// Below this number of elements, waking a second thread costs more than it saves.
 constexpr int64_t SERIAL_BELOW = 32768;
 
 // OpenMP's threads do not survive fork(), and a parallel region in the child would wait for them forever.
 inline bool forked = false;
 inline const int watches_forks = pthread_atfork(nullptr, nullptr, [] { forked = true; });
 
-// How a thread rounds and whether it flushes subnormal numbers, as torch.set_flush_denormal() sets it for its caller.
+// The rounding mode of a thread, and whether it flushes subnormal numbers; torch.set_flush_denormal() sets this for its
+// caller only.
 class FloatingPointMode {
   public:
 #ifdef __x86_64__
@@ -44,7 +45,7 @@ void in_threads(int threads, int64_t elements, Work work) {
         const FloatingPointMode callers;
 #pragma omp parallel num_threads(threads)
         {
-            // The same bits whoever takes a task.
+            // Results must have the same bits whichever thread takes a task.
             const FloatingPointMode own;
             callers.apply();
             work(omp_get_thread_num());

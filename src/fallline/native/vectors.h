@@ -1,6 +1,6 @@
 // Vectors of floats: the functions of the rule language on them, and reductions in a fixed order.
 //
-// What one lane computes is what kernel.h computes for one element, bit for bit; only multiply_add has no twin there.
+// One lane computes exactly what kernel.h computes for one element, bit for bit; only multiply_add has no counterpart there.
 #pragma once
 
 #include "kernel.h"
@@ -121,7 +121,7 @@ namespace fl_vec {
 constexpr int LANES = 16;
 constexpr int64_t SUMMED = 256;  // elements of a block
 
-// Of every instruction set its own: the linker must not take one for the other.
+// Every instruction set has its own copy, because the linker must not take one for the other.
 namespace {
 
 struct Sum {
@@ -175,7 +175,7 @@ struct Lanes {
     }
 };
 
-// What is left of a block after the last whole sixteen.
+// The rest of a block after its last group of sixteen.
 template <class Kind>
 struct Rest {
     float lane[LANES];

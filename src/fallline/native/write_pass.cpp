@@ -17,7 +17,7 @@ inline void prefetch_lines(const char* from, int64_t bytes) {
 
 static_assert(FL_STAGE <= fl_vec::SPAN, "packed kernels hold a stage");
 
-// 8-bit states of a parameter whose other operands are plain float32: the packed kernel can take it.
+// Whether the packed kernel can take a parameter: 8-bit states, and all other operands plain float32.
 bool is_packed(const fl_program& p, const fl_tensor& t) {
     if (!p.entry->packed || p.tiled || t.low_precision_copy) return false;
     bool any = false;
@@ -37,7 +37,7 @@ inline bool is_clean(const float* scale) {
     return !marked;
 }
 
-// The last pass over whole clean stages of 8-bit states; returns how many elements from start on it did.
+// Runs the last pass over whole stages of 8-bit states without NaN; returns the number of elements done from start on.
 int64_t write_packed(const fl_job* job, const fl_tensor& t, int64_t start, int64_t n, const float* s) {
     const fl_program& p = *job->program;
     float* io[FL_MAX_OPERANDS];
@@ -63,7 +63,7 @@ int64_t write_packed(const fl_job* job, const fl_tensor& t, int64_t start, int64
     return done;
 }
 
-// How many elements from e on lie in the same stage.
+// The number of elements from e on that lie in the same stage.
 inline int64_t room_in_stage(const fl_tensor& t, int64_t e) { return FL_STAGE - (e + fl_skew(t)) % FL_STAGE; }
 
 // The last pass over [start, start + n) of a parameter.
@@ -104,7 +104,7 @@ void write_range(const fl_job* job, fl_tensor& t, int64_t start, int64_t n, bool
             block[o] = in_place ? static_cast<float*>(operand.data) + e : staged.operand[o];
             if (!in_place && (reads >> o & 1)) fetch(t, operand, e, m, block[o]);
         }
-        // While this block is computed and encoded the memory would idle: ask for the one after the next.
+        // Memory would be idle while this block is computed and encoded, so request the block after the next.
         if (e + PREFETCH_AHEAD + FL_STAGE <= t.numel)
             for (int o = 0; o < p.n_operands; ++o) {
                 const fl_operand& operand = t.operands[o];
@@ -146,7 +146,7 @@ void write_chunks(const fl_job* job, fl_tasks& tasks, int worker) {
             const int64_t end = std::min(t.numel, from + FL_CHUNK);
             for (int64_t at = std::max<int64_t>(from, 0); at < end;) {
                 if (packed && room_in_stage(t, at) == FL_STAGE) at += write_packed(job, t, at, end - at, s);
-                // What is left: everything, one stage with a NaN or at an edge of the piece.
+                // The rest: all elements, or one stage with a NaN or at an edge of the piece.
                 const int64_t rest = packed ? std::min(end - at, room_in_stage(t, at)) : end - at;
                 if (rest > 0) write_range(job, t, at, rest, direct, s, place, staged);
                 at += rest;

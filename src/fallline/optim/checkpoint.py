@@ -26,7 +26,7 @@ from fallline.optim.scalars import counter_dtype
 from fallline.optim.states import MASTER, Piece, fitted, fitted_master, keys_of
 from fallline.optim.watched import WatchedStates
 from fallline.optimizers import descriptions
-from fallline.optimizers.describe import Description
+from fallline.optimizers.description import Description
 from fallline.rules.rule import Rule
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from fallline.optim import modes
 from fallline.optim.optimizer import RuleOptimizer
 from fallline.optim.options import GROUP_OPTIONS, OPTIMIZER_OPTIONS
 from fallline.optim.signature import signature
-from fallline.optimizers import description
-from fallline.optimizers.describe import Description, describe
+from fallline.optimizers import description_of
+from fallline.optimizers.description import Description, describe
 from fallline.rules.reference import reference
 from fallline.rules.rule import Rule
 
@@ -59,7 +59,7 @@ def _entry_method(name: str) -> Any:
 @functools.cache
 def builtin_class(class_name: str) -> type[RuleOptimizer]:
     """``fallline.AdamW`` by its name, made when it is first asked for."""
-    return class_of(description(class_name), "fallline")
+    return class_of(description_of(class_name), "fallline")
 
 
 def optimizer(rule: Rule, class_name: str | None = None, /, **defaults: Any) -> type[RuleOptimizer]:

@@ -26,7 +26,7 @@ from fallline.optim.options import (
     check_options,
 )
 from fallline.optimizers import description_named
-from fallline.optimizers.describe import Description
+from fallline.optimizers.description import Description
 from fallline.rules.annotations import State
 from fallline.rules.program import Program
 from fallline.rules.rule import Rule, Trace

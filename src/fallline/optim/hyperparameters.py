@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from fallline.optim.options import GROUP_OPTIONS
-from fallline.optimizers.describe import Description
+from fallline.optimizers.description import Description
 
 STEP = "step"
 

@@ -38,7 +38,7 @@ from fallline.optim.scalars import shared_lrs
 from fallline.optim.sparse import Sparse, run_sparse
 from fallline.optim.torch_hooks import GLOBAL_HOOKS, frame_callback, profiler_enabled, with_hooks
 from fallline.optim.watched import Watched, WatchedStates
-from fallline.optimizers.describe import Description
+from fallline.optimizers.description import Description
 from fallline.rules.program import Program
 
 Stepped = list[tuple[Bucket, Sequence[int]]]

@@ -11,7 +11,7 @@ import torch
 
 from fallline.lower.catalogue import find_lowering
 from fallline.optimizers import descriptions
-from fallline.optimizers.describe import Description
+from fallline.optimizers.description import Description
 
 STATE_DTYPES = ("float32", "bfloat16", "int8", "int4")
 

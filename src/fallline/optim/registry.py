@@ -12,7 +12,7 @@ from fallline.optim.classes import builtin_class
 from fallline.optim.grouping import model_groups
 from fallline.optim.optimizer import RuleOptimizer
 from fallline.optimizers import description_named, descriptions
-from fallline.optimizers.describe import Description
+from fallline.optimizers.description import Description
 
 
 def list_optimizers(pattern: str = "*") -> list[str]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from fallline.optim.options import GROUP_OPTIONS, OPTIMIZER_OPTIONS, STATE_DTYPES
-from fallline.optimizers.describe import Description
+from fallline.optimizers.description import Description
 from fallline.rules.annotations import Choice, Range, Static, switch
 
 BY_POSITION, BY_NAME = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY

@@ -12,7 +12,7 @@ from fallline.lower.eager import EagerExecutor
 from fallline.lower.executor import StepScalars
 from fallline.lower.item import Item, Operand, real_view
 from fallline.optim.plan import Bucket, Member
-from fallline.optimizers.describe import Description
+from fallline.optimizers.description import Description
 from fallline.rules.program import Program
 
 Sparse = tuple[Bucket, int, Tensor]

@@ -9,12 +9,12 @@ import importlib
 import math
 from collections.abc import Iterator, Sequence
 
-from fallline.optimizers.describe import Description
+from fallline.optimizers.description import Description
 from fallline.rules.gradients import gradient_norm
 from fallline.rules.program import Program
 from fallline.rules.rule import Trace
 
-# Class name → file.  A table, so that asking for one optimizer imports one file; a test keeps it true.
+# Class name → file.  With a table, asking for one optimizer imports one file; a test keeps the table true.
 FILES = {
     "SGD": "sgd",
     "Adam": "adam",
@@ -57,19 +57,19 @@ FILES = {
 
 
 @functools.cache
-def description(class_name: str) -> Description:
-    """The description behind a class name, ``description("AdamW")``."""
+def description_of(class_name: str) -> Description:
+    """The description behind a class name, ``description_of("AdamW")``."""
     module = importlib.import_module(f"fallline.optimizers.{FILES[class_name]}")
     return next(d for d in vars(module).values() if isinstance(d, Description) and d.class_name == class_name)
 
 
 def descriptions() -> list[Description]:
-    """All of them, by registry name."""
-    return sorted((description(name) for name in FILES), key=lambda d: d.name)
+    """All descriptions, in the order of their registry names."""
+    return sorted((description_of(name) for name in FILES), key=lambda d: d.name)
 
 
 def description_named(name: str) -> Description:
-    """By registry name or class name, in any case."""
+    """The description of a registry name or class name; case does not matter."""
     if not isinstance(name, str):
         raise TypeError(f'the name of an optimizer must be a string such as "adamw", got {name!r}')
     for described in descriptions():
@@ -99,7 +99,8 @@ MOST_COMBINATIONS = 8
 
 
 def _is_prebuilt(trace: Trace, users: Sequence[Description]) -> bool:
-    """All of a rule with few combinations; of others, what is one switch from a default."""
+    """Whether a specialisation is built in.  A rule with few combinations has all of them built; of other rules, only
+    specialisations that differ from a default in at most one switch."""
     rule = users[0].rule
     free = rule.free_statics
     if math.prod(len(rule.statics[name].choices) for name in free) <= MOST_COMBINATIONS:

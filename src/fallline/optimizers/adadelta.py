@@ -1,21 +1,21 @@
-"""Adadelta: steps whose size follows from past steps, so that a learning rate hardly matters.
+r"""Adadelta: steps whose size follows from past steps, so that a learning rate hardly matters.
 
 The ratio of two running root mean squares, of the steps and of the gradients, gives the step the unit of
-the parameter.  Use it where nobody can tune a learning rate; it starts slowly, because its first steps
+the parameter.  Use it where the learning rate cannot be tuned; it starts slowly, because its first steps
 come from ε alone.
 
 .. math::
-    g &\\leftarrow g + \\lambda \\theta, \\qquad v \\leftarrow \\rho v + (1-\\rho) g^2 \\\\
-    \\delta &= \\frac{\\sqrt{u + \\varepsilon}}{\\sqrt{v + \\varepsilon}}\\, g, \\qquad
-        u \\leftarrow \\rho u + (1-\\rho)\\,\\delta^2 \\\\
-    \\theta &\\leftarrow \\theta - \\alpha\\,\\delta
+    g &\leftarrow g + \lambda \theta, \qquad v \leftarrow \rho v + (1-\rho) g^2 \\
+    \delta &= \frac{\sqrt{u + \varepsilon}}{\sqrt{v + \varepsilon}}\, g, \qquad
+        u \leftarrow \rho u + (1-\rho)\,\delta^2 \\
+    \theta &\leftarrow \theta - \alpha\,\delta
 
 Arguments:
     lr: α, a factor of the finished step; it does not enter the mean of the steps.
     rho: ρ, the decay rate of both means.
     eps: ε, inside both roots.
     weight_decay: λ, added to the gradient.
-    gamma: a decay rate of its own for v, as textbooks have it; None: ρ.
+    gamma: a separate decay rate for v, as in textbooks; None takes ρ.
 
 Example:
     >>> import torch, fallline
@@ -31,7 +31,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import direction, fraction, nonneg, optional, rule, sqrt, where
 
 

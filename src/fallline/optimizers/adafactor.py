@@ -1,18 +1,18 @@
-"""Adafactor: Adam's second moment of a matrix from one mean per row and one per column.
+r"""Adafactor: Adam's second moment of a matrix from one mean per row and one per column.
 
-For models whose optimizer must fit in little memory: a matrix of n × m weights has n + m numbers of state.
-The step is relative to the size of the weights and its root mean square is clipped, so that it does without
-a first moment.  Tensors of 0 or 1 axes keep a full second moment; of more than 2, the last two axes are
-factored.
+Use it where the states must take little memory: a matrix of n × m weights has n + m numbers of state.  The
+step is relative to the size of the weights and its root mean square is clipped, which makes a first moment
+unnecessary.  Tensors of 0 or 1 axes keep a full second moment; in tensors of more than 2 axes, the last two
+are factored.
 
 .. math::
-    r &\\leftarrow \\beta_t r + (1-\\beta_t)\\,\\mathrm{mean}_{col}(g^2), \\quad
-    c \\leftarrow \\beta_t c + (1-\\beta_t)\\,\\mathrm{mean}_{row}(g^2), \\qquad 1-\\beta_t = t^{-0.8} \\\\
-    u &= g \\big/ \\sqrt{r\\,c\\,/\\,\\mathrm{mean}(r)}, \\qquad
-    \\hat u = u / \\max(1, \\mathrm{RMS}(u)/d) \\\\
-    \\theta &\\leftarrow \\theta - \\rho_t \\max(\\varepsilon_2, \\mathrm{RMS}(\\theta))\\,\\hat u
+    r &\leftarrow \beta_t r + (1-\beta_t)\,\mathrm{mean}_{col}(g^2), \quad
+    c \leftarrow \beta_t c + (1-\beta_t)\,\mathrm{mean}_{row}(g^2), \qquad 1-\beta_t = t^{-0.8} \\
+    u &= g \big/ \sqrt{r\,c\,/\,\mathrm{mean}(r)}, \qquad
+    \hat u = u / \max(1, \mathrm{RMS}(u)/d) \\
+    \theta &\leftarrow \theta - \rho_t \max(\varepsilon_2, \mathrm{RMS}(\theta))\,\hat u
 
-The two forms in use, by ``variant``:
+Two forms are in use; ``variant`` chooses one of them:
 
     "torch": ρ_t = min(lr, 1/√t); √(rc/mean r) and mean r are at least ε₁; the decay is αλθ with the plain lr.
     "hf" (transformers): ρ_t = min(0.01, 1/√t) if ``relative_step``, else lr; ε₁ is added to g²; the decay is
@@ -21,11 +21,11 @@ The two forms in use, by ``variant``:
 Arguments:
     lr: learning rate; None with ``relative_step``.
     beta2_decay: the exponent of t; HF calls it decay_rate.
-    eps: (ε₁, ε₂); ε₁ None is the machine epsilon of the dtype that is computed in.
-    d: at most this root mean square of a step; HF calls it clip_threshold.
+    eps: (ε₁, ε₂); if ε₁ is None, it is the machine epsilon of the dtype of the computation.
+    d: the largest root mean square of a step; HF calls it clip_threshold.
     weight_decay: λ.
     variant: "torch" or "hf".  "hf" changes the defaults to lr=None, eps=(1e-30, 1e-3), relative_step=True.
-    beta1: only "hf": decay rate of the mean of the steps; None keeps none.
+    beta1: only "hf": decay rate of the mean of the steps; None keeps no mean.
     scale_parameter: only "hf": multiply the step by max(ε₂, RMS θ).
     relative_step: only "hf": take ρ_t from the step number instead of lr.
     warmup_init: only "hf", with relative_step: min(1e-6·t, 1/√t).
@@ -46,7 +46,7 @@ References:
 # mypy: disable-error-code=no-untyped-def
 import math
 
-from fallline.optimizers.describe import Requirement, describe
+from fallline.optimizers.description import Requirement, describe
 from fallline.rules import (
     axis,
     choice,
@@ -75,24 +75,24 @@ def rms(x):
 
 
 TORCH, HF = 0, 1
-not_positive = Range("<= 0", lambda x: x <= 0, finite=True)  # means that forget more than all are negative
+not_positive = Range("<= 0", lambda x: x <= 0, finite=True)  # β_t = 1 − t**x is negative for x > 0
 
 
 @rule(
     eps=("eps1", "eps2"),
-    derive={"factored": lambda ndim: ndim > 1, "heavy": lambda beta1: beta1 is not None},
+    derive={"factored": lambda ndim: ndim > 1, "has_momentum": lambda beta1: beta1 is not None},
 )
 def adafactor(
     p, g,
     row_var: nonneg(shape=axis(-1), when="factored"),
     col_var: nonneg(shape=axis(-2), when="factored"),
     variance: nonneg(when="not factored"),
-    exp_avg: signed(when="heavy"),
+    exp_avg: signed(when="has_momentum"),
     *,
     lr: optional(nonnegative, means=0.0), beta2_decay: not_positive, eps1: optional(nonnegative, means=-1.0),
     eps2: nonnegative, d: positive, weight_decay, variant: choice("torch", "hf"), beta1: optional(fraction),
     scale_parameter: static, relative_step: switch, warmup_init: switch,
-    step, dtype_eps, factored: static, heavy: static,
+    step, dtype_eps, factored: static, has_momentum: static,
 ):  # fmt: skip
     hf = variant == HF
     eps1 = where(eps1 < 0, dtype_eps, eps1)
@@ -101,7 +101,7 @@ def adafactor(
     if factored:
         row_var = (1 - w) * row_var + w * (mean(g * g, -1) + added)
         col_var = (1 - w) * col_var + w * (mean(g * g, -2) + added)
-        # A root per row and one per column, none per element.
+        # One root per row and one per column are cheaper than one per element.
         factor = rsqrt(row_var / maximum(mean(row_var, -2), floor)) * rsqrt(col_var)
     else:
         variance = (1 - w) * variance + w * (g * g + added)
@@ -113,7 +113,7 @@ def adafactor(
     if scale_parameter:
         rate = rate * maximum(eps2, rms(p))
     move = u * (rate / maximum(1, rms(u) / d))
-    if heavy:
+    if has_momentum:
         move = exp_avg = beta1 * exp_avg + (1 - beta1) * move
     return p * (1 - where(hf, rate, lr) * weight_decay) - direction(move), row_var, col_var, variance, exp_avg
 
@@ -138,12 +138,6 @@ Adafactor = describe(
         "everything is computed in float32 at least; torch computes 16-bit parameters in their own "
         "dtype, with its machine epsilon as ε₁",
         "variant hf has the argument names, state names and state shapes of variant torch, and stores no RMS",
-    ),
-    elsewhere=(
-        "timm's Adafactor is variant hf, but factors only axes longer than 16, and the first two of a convolution, "
-        "and does not scale a given lr by the size of the weights",
-        "pytorch_optimizer's AdaFactor is variant hf with its first moment in bfloat16, unless told otherwise",
-        "optax factors axes of 128 and more only",
     ),
     torch_class="Adafactor",
     requires=(

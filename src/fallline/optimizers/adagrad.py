@@ -1,13 +1,13 @@
-"""Adagrad: each coordinate's step shrinks with the sum of its squared gradients so far.
+r"""Adagrad: each coordinate's step shrinks with the sum of its squared gradients so far.
 
 Made for sparse features: rare ones keep a large step.  On long runs with dense gradients the steps
 shrink too far; RMSprop and Adam forget instead.
 
 .. math::
-    g &\\leftarrow g + \\lambda \\theta, \\qquad s \\leftarrow s + g^2 \\\\
-    \\theta &\\leftarrow \\theta - \\frac{\\alpha}{1 + (t-1)\\,\\eta}\\,\\frac{g}{\\sqrt{s} + \\varepsilon}
+    g &\leftarrow g + \lambda \theta, \qquad s \leftarrow s + g^2 \\
+    \theta &\leftarrow \theta - \frac{\alpha}{1 + (t-1)\,\eta}\,\frac{g}{\sqrt{s} + \varepsilon}
 
-``eps_inside=True`` is the textbook's :math:`g / \\sqrt{s + \\varepsilon}` (with ε = 1e-6 there).
+``eps_inside=True`` is the textbook's :math:`g / \sqrt{s + \varepsilon}` (with ε = 1e-6 there).
 
 Arguments:
     lr: learning rate α.
@@ -31,7 +31,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import direction, nonneg, nonnegative, rule, sqrt, static
 
 

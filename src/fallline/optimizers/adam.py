@@ -1,4 +1,4 @@
-"""Adam: a step of about lr per coordinate, from running means of the gradient and its square.
+r"""Adam: a step of about lr per coordinate, from running means of the gradient and its square.
 
 The usual first choice for transformers and for anything whose gradients differ in scale.  Its weight
 decay is L2 regularisation (it enters the gradient and is scaled by the adaptive rate); for the
@@ -6,18 +6,18 @@ decoupled form see AdamW.  ``amsgrad=True`` divides by the largest second moment
 converge on some convex problems, AMSGrad does.
 
 .. math::
-    g &\\leftarrow g + \\lambda \\theta \\\\
-    m &\\leftarrow \\beta_1 m + (1-\\beta_1) g, \\qquad v \\leftarrow \\beta_2 v + (1-\\beta_2) g^2 \\\\
-    \\theta &\\leftarrow \\theta - \\frac{\\alpha}{1-\\beta_1^t}
-        \\frac{m}{\\sqrt{v}/\\sqrt{1-\\beta_2^t} + \\varepsilon}
+    g &\leftarrow g + \lambda \theta \\
+    m &\leftarrow \beta_1 m + (1-\beta_1) g, \qquad v \leftarrow \beta_2 v + (1-\beta_2) g^2 \\
+    \theta &\leftarrow \theta - \frac{\alpha}{1-\beta_1^t}
+        \frac{m}{\sqrt{v}/\sqrt{1-\beta_2^t} + \varepsilon}
 
-AMSGrad divides by the largest v so far; :math:`\\bar v \\leftarrow \\max(\\bar v, \\cdot)` has three forms in use, by
-``variant``:
+AMSGrad divides by the largest v so far.  Three forms of :math:`\bar v \leftarrow \max(\bar v, \cdot)` are in use;
+``variant`` chooses one of them:
 
     "torch": the largest v, corrected afterwards: m/(1−β₁ᵗ) over √v̄/√(1−β₂ᵗ) + ε.  While the correction fades, the
         denominator can still shrink.
     "optax": the largest corrected v, v/(1−β₂ᵗ): m/(1−β₁ᵗ) over √v̄ + ε.  It never shrinks, so that one large gradient
-        at the start binds for good.
+        at the start limits all later steps.
     "paper": the largest v without any correction: m over √v̄ + ε.
 
 Arguments:
@@ -43,7 +43,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import Requirement, describe, preset
+from fallline.optimizers.description import Requirement, describe, preset
 from fallline.rules import choice, direction, maximum, nonneg, rule, sqrt, static, where
 
 TORCH, OPTAX, PAPER = 0, 1, 2
@@ -63,7 +63,7 @@ def adam(
     exp_avg_sq = beta2 * exp_avg_sq + (1 - beta2) * g * g
     correction1, correction2 = 1 - beta1**step, 1 - beta2**step
     if amsgrad and final:
-        # The maximum is of what is divided by, so that it never shrinks.
+        # The maximum is taken over the denominator itself, so that the denominator never shrinks.
         v = max_exp_avg_sq = maximum(max_exp_avg_sq, exp_avg_sq / where(variant == OPTAX, correction2, 1.0))
         root, correction1 = sqrt(v), where(variant == OPTAX, correction1, 1.0)
     else:
@@ -94,9 +94,6 @@ Adam = describe(
         "Reddi et al. 2018, algorithm 2 (variant paper)",
     ),
     deviations=("variant paper has Adam's ε, which the paper leaves out",),
-    elsewhere=(
-        "bitsandbytes' Adam decays as AdamW does; its weight_decay is not the L2 regularisation that torch's is",
-    ),
     torch_class="Adam",
     requires=(
         Requirement(

@@ -1,12 +1,12 @@
-"""Adamax: Adam with a decaying maximum of |g| in place of the root mean square.
+r"""Adamax: Adam with a decaying maximum of |g| in place of the root mean square.
 
 The variant of Adam for the infinity norm, from the same paper.  The maximum needs no bias correction and
 reacts at once to a large gradient, which suits embeddings and other sparsely used weights.
 
 .. math::
-    g &\\leftarrow g + \\lambda \\theta, \\qquad m \\leftarrow \\beta_1 m + (1-\\beta_1) g \\\\
-    u &\\leftarrow \\max(\\beta_2 u,\\; |g| + \\varepsilon), \\qquad
-        \\theta \\leftarrow \\theta - \\frac{\\alpha}{1-\\beta_1^t}\\,\\frac{m}{u}
+    g &\leftarrow g + \lambda \theta, \qquad m \leftarrow \beta_1 m + (1-\beta_1) g \\
+    u &\leftarrow \max(\beta_2 u,\; |g| + \varepsilon), \qquad
+        \theta \leftarrow \theta - \frac{\alpha}{1-\beta_1^t}\,\frac{m}{u}
 
 Arguments:
     lr: learning rate α.
@@ -28,7 +28,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import abs, direction, maximum, nonneg, rule
 
 

@@ -1,18 +1,18 @@
-"""AdamP: Adam that takes the radial part out of the steps of scale-invariant weights.
+r"""AdamP: Adam that takes the radial part out of the steps of scale-invariant weights.
 
-Weights in front of a normalisation only have a direction; momentum makes their norm grow, which shrinks
-their effective learning rate.  Where gradients are orthogonal to the weights, as they are there, AdamP
-projects the update onto the tangent and decays less.  Use it in place of Adam for networks with
-normalisations, with the same settings.  Each tensor is tested at every step, by its rows and then as a
+Only the direction of weights in front of a normalisation matters; momentum makes their norm grow, which
+shrinks their effective learning rate.  The gradients of such weights are orthogonal to them, and where
+AdamP finds this, it projects the update onto the tangent and decays less.  Use it in place of Adam for
+networks with normalisations, with the same settings.  Each tensor is tested at every step, by its rows and then as a
 whole; tensors of fewer than two axes are not tested.
 
 .. math::
-    m &\\leftarrow \\beta_1 m + (1-\\beta_1) g, \\qquad v \\leftarrow \\beta_2 v + (1-\\beta_2) g^2, \\qquad
-    u = \\frac{m}{\\sqrt{v}/\\sqrt{1-\\beta_2^t} + \\varepsilon} \\\\
-    \\text{if } & \\max_i |\\cos(g_i, \\theta_i)| < \\delta / \\sqrt{\\dim \\theta_i}: \\quad
-    u_i \\leftarrow u_i - \\hat\\theta_i \\langle \\hat\\theta_i, u_i \\rangle, \\quad
-    \\hat\\theta_i = \\theta_i / (\\|\\theta_i\\| + \\varepsilon), \\quad \\lambda \\leftarrow w\\lambda \\\\
-    \\theta &\\leftarrow (1-\\alpha\\lambda)\\,\\theta - \\frac{\\alpha}{1-\\beta_1^t} u
+    m &\leftarrow \beta_1 m + (1-\beta_1) g, \qquad v \leftarrow \beta_2 v + (1-\beta_2) g^2, \qquad
+    u = \frac{m}{\sqrt{v}/\sqrt{1-\beta_2^t} + \varepsilon} \\
+    \text{if } & \max_i |\cos(g_i, \theta_i)| < \delta / \sqrt{\dim \theta_i}: \quad
+    u_i \leftarrow u_i - \hat\theta_i \langle \hat\theta_i, u_i \rangle, \quad
+    \hat\theta_i = \theta_i / (\|\theta_i\| + \varepsilon), \quad \lambda \leftarrow w\lambda \\
+    \theta &\leftarrow (1-\alpha\lambda)\,\theta - \frac{\alpha}{1-\beta_1^t} u
 
 with i the rows of ``view(size0, -1)`` and, if that test fails, the whole tensor as one row.
 
@@ -40,7 +40,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import (
     abs,
     direction,
@@ -58,9 +58,9 @@ from fallline.rules import (
 
 
 def radial(p, g, u, *, eps, delta, row_length, numel):
-    """How much of ``p`` to take out of ``u``, and whether any: none if ``g`` is not orthogonal to ``p``.
+    """The multiple of ``p`` to subtract from ``u``, and whether there is one: only if ``g`` is orthogonal to ``p``.
 
-    The sums of the whole tensor are made of those of its rows: one pass has all of them.
+    The sums over the whole tensor are sums of those over its rows, so that one pass computes all of them.
     """
     rows = [dot(g, p, "rows"), dot(g, g, "rows"), dot(p, p, "rows"), dot(p, u, "rows")]
 
@@ -107,5 +107,4 @@ AdamP = describe(
     wd_ratio=0.1,
     nesterov=False,
     sources=("clovaai/AdamP adamp/adamp.py",),
-    elsewhere=("pytorch_optimizer's AdamP divides ε by the bias correction too, which counts in the first steps",),
 )

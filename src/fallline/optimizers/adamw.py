@@ -1,17 +1,17 @@
-"""AdamW: Adam with weight decay apart from the gradient, so that the adaptive rate does not scale it.
+r"""AdamW: Adam with weight decay apart from the gradient, so that the adaptive rate does not scale it.
 
 The default for training transformers.  Use a larger ``weight_decay`` than with Adam (0.01 to 0.1).
 
 .. math::
-    m &\\leftarrow \\beta_1 m + (1-\\beta_1) g, \\qquad v \\leftarrow \\beta_2 v + (1-\\beta_2) g^2 \\\\
-    \\theta &\\leftarrow (1-\\alpha\\lambda)\\,\\theta - \\frac{\\alpha}{1-\\beta_1^t}
-        \\frac{m}{\\sqrt{v}/\\sqrt{1-\\beta_2^t} + \\varepsilon}
+    m &\leftarrow \beta_1 m + (1-\beta_1) g, \qquad v \leftarrow \beta_2 v + (1-\beta_2) g^2 \\
+    \theta &\leftarrow (1-\alpha\lambda)\,\theta - \frac{\alpha}{1-\beta_1^t}
+        \frac{m}{\sqrt{v}/\sqrt{1-\beta_2^t} + \varepsilon}
 
 Arguments:
     lr: learning rate α.
     betas: decay rates (β₁, β₂) of the two means.
     eps: ε, added to the root.
-    weight_decay: λ; each step takes αλ of the weight away.
+    weight_decay: λ; each step multiplies the weights by 1 − αλ.
     amsgrad: keep and use the running maximum of v (before bias correction).
 
 Example:
@@ -28,7 +28,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe, preset
+from fallline.optimizers.description import describe, preset
 from fallline.rules import direction, maximum, nonneg, rule, sqrt, static
 
 
@@ -58,11 +58,6 @@ AdamW = describe(
     amsgrad=False,
     family="adam",
     sources=("torch/optim/adamw.py",),
-    elsewhere=(
-        "torch's own fused=True on the CPU (2.13) pairs wrong elements where a gradient's strides differ from its "
-        "parameter's",
-        "DeepSpeed's CPUAdam updates a copy of a parameter that is not contiguous, so that it never moves",
-    ),
     torch_class="AdamW",
     torch_group={"decoupled_weight_decay": True},
 )

@@ -1,17 +1,17 @@
-"""Adan: Nesterov's acceleration by gradient differences, adapted per coordinate.
+r"""Adan: Nesterov's acceleration by gradient differences, adapted per coordinate.
 
-Trains vision transformers, language models and diffusion models in fewer epochs than AdamW, and takes
-large learning rates: use 5 to 10 times AdamW's, and a weight decay of about 0.02.  It keeps four states,
-twice AdamW's memory; ``state_dtype="int8"`` brings that down to half of AdamW's in float32.
+Its authors train vision transformers, language models and diffusion models with it, in fewer epochs than
+with AdamW.  It takes large learning rates: use 5 to 10 times AdamW's, and a weight decay of about 0.02.  It
+keeps four states, twice AdamW's memory; ``state_dtype="int8"`` brings that down to half of AdamW's in float32.
 
 .. math::
-    \\Delta &= g_t - g_{t-1} \\quad (0 \\text{ at the first gradient}) \\\\
-    m &\\leftarrow \\beta_1 m + (1-\\beta_1) g, \\qquad d \\leftarrow \\beta_2 d + (1-\\beta_2) \\Delta \\\\
-    n &\\leftarrow \\beta_3 n + (1-\\beta_3) (g + \\beta_2 \\Delta)^2 \\\\
-    u &= \\left(\\frac{m}{1-\\beta_1^t} + \\frac{\\beta_2 d}{1-\\beta_2^t}\\right) \\bigg/
-        \\left(\\frac{\\sqrt{n}}{\\sqrt{1-\\beta_3^t}} + \\varepsilon\\right) \\\\
-    \\theta &\\leftarrow \\frac{\\theta - \\alpha u}{1 + \\alpha\\lambda}, \\qquad
-        \\text{no\\_prox:}\\; \\theta \\leftarrow (1-\\alpha\\lambda)\\,\\theta - \\alpha u
+    \Delta &= g_t - g_{t-1} \quad (0 \text{ at the first gradient}) \\
+    m &\leftarrow \beta_1 m + (1-\beta_1) g, \qquad d \leftarrow \beta_2 d + (1-\beta_2) \Delta \\
+    n &\leftarrow \beta_3 n + (1-\beta_3) (g + \beta_2 \Delta)^2 \\
+    u &= \left(\frac{m}{1-\beta_1^t} + \frac{\beta_2 d}{1-\beta_2^t}\right) \bigg/
+        \left(\frac{\sqrt{n}}{\sqrt{1-\beta_3^t}} + \varepsilon\right) \\
+    \theta &\leftarrow \frac{\theta - \alpha u}{1 + \alpha\lambda}, \qquad
+        \text{no\_prox:}\; \theta \leftarrow (1-\alpha\lambda)\,\theta - \alpha u
 
 The paper's β are one minus these.  ``restart_opt()`` clears the moments and the step counter; the next
 step then starts afresh, with Δ = 0.
@@ -21,7 +21,7 @@ Arguments:
     betas: decay rates (β₁, β₂, β₃) of the means of the gradient, its difference, and the square.
     eps: ε, added to the root.
     weight_decay: λ.
-    max_grad_norm: clip the norm of all gradients together to this; 0 does not clip.  The same in all groups.
+    max_grad_norm: the largest norm of all gradients together; 0 does not clip.  The same in all groups.
     no_prox: decay as AdamW does instead of by the proximal division.
 
 Example:
@@ -39,7 +39,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import direction, minimum, nonneg, nonnegative, norm, rule, sqrt, static, where
 
 
@@ -91,11 +91,5 @@ Adan = describe(
         "the step of a group does not advance while none of its parameters has a gradient",
         "foreach=None, fused=None is the default and picks the fastest that is correct; the source's are True and "
         "False",
-    ),
-    elsewhere=(
-        "optax multiplies the difference by 1 − β₂ = 0.08 in place of β₂ = 0.92 and decays as no_prox does",
-        "timm's caution=True masks the mean of the gradients only, and leaves that of the differences; cautious=True "
-        "here masks the step",
-        "pytorch_optimizer's max_grad_norm fails if there is a tensor without axes",
     ),
 )

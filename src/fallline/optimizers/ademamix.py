@@ -1,28 +1,28 @@
-"""AdEMAMix: AdamW with a second, very slow momentum, because old gradients stay useful for long.
+r"""AdEMAMix: AdamW with a second, very slow momentum, because old gradients stay useful for long.
 
-For long pre-training runs: the slow mean (β₃ = 0.9999 remembers some 10,000 steps) speeds up the late
-phase, the fast one keeps the method responsive.  Raise α and β₃ over the whole run
-(``alpha_warmup`` and ``beta3_warmup`` = number of steps), or early steps become unstable.
+It is meant for long pre-training runs: the slow mean (β₃ = 0.9999 remembers some 10,000 steps) speeds up
+the late phase, and the fast mean keeps the method responsive.  Let α and β₃ rise over the whole run
+(``alpha_warmup`` and ``beta3_warmup`` = number of steps), because early steps are unstable otherwise.
 
 .. math::
-    m_1 &\\leftarrow \\beta_1 m_1 + (1-\\beta_1) g, \\qquad
-        m_2 \\leftarrow \\beta_{3,t}\\, m_2 + (1-\\beta_{3,t}) g, \\qquad
-        v \\leftarrow \\beta_2 v + (1-\\beta_2) g^2 \\\\
-    \\theta &\\leftarrow (1-\\eta\\lambda)\\,\\theta - \\eta\\,
-        \\frac{m_1/(1-\\beta_1^t) + \\alpha_t m_2}{\\sqrt{v}/\\sqrt{1-\\beta_2^t} + \\varepsilon} \\\\
-    \\alpha_t &= \\alpha \\min(1, t/T_\\alpha), \\qquad
-        \\beta_{3,t} = \\tfrac12^{\\,1/(1 + h_t)}, \\quad
-        h_t = (1 - t/T_\\beta)\\, h(\\beta_1) + (t/T_\\beta)\\, h(\\beta_3) \\quad (t < T_\\beta)
+    m_1 &\leftarrow \beta_1 m_1 + (1-\beta_1) g, \qquad
+        m_2 \leftarrow \beta_{3,t}\, m_2 + (1-\beta_{3,t}) g, \qquad
+        v \leftarrow \beta_2 v + (1-\beta_2) g^2 \\
+    \theta &\leftarrow (1-\eta\lambda)\,\theta - \eta\,
+        \frac{m_1/(1-\beta_1^t) + \alpha_t m_2}{\sqrt{v}/\sqrt{1-\beta_2^t} + \varepsilon} \\
+    \alpha_t &= \alpha \min(1, t/T_\alpha), \qquad
+        \beta_{3,t} = \tfrac12^{\,1/(1 + h_t)}, \quad
+        h_t = (1 - t/T_\beta)\, h(\beta_1) + (t/T_\beta)\, h(\beta_3) \quad (t < T_\beta)
 
-with :math:`h(\\beta) = \\ln\\tfrac12 / \\ln(\\beta + 10^{-8}) - 1`: the half-life grows linearly.  The slow
+with :math:`h(\beta) = \ln\tfrac12 / \ln(\beta + 10^{-8}) - 1`: the half-life grows linearly.  The slow
 mean is not debiased.  β₁ = 0 stores no fast mean.
 
 Arguments:
     lr: learning rate η.
     betas: decay rates (β₁, β₂, β₃) of the fast mean, the square, and the slow mean.
     alpha: α, the weight of the slow mean.
-    beta3_warmup: T_β, over how many steps β₃ rises from β₁; None: it does not.
-    alpha_warmup: T_α, over how many steps α rises from 0; None: it does not.
+    beta3_warmup: T_β, the number of steps in which β₃ rises from β₁; None keeps β₃ constant.
+    alpha_warmup: T_α, the number of steps in which α rises from 0; None keeps α constant.
     eps: ε, added to the root.
     weight_decay: λ, decoupled.
 
@@ -42,7 +42,7 @@ References:
 # mypy: disable-error-code=no-untyped-def
 import math
 
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import direction, log, nonneg, optional, positive, rule, signed, sqrt, static, where
 
 
@@ -50,18 +50,18 @@ def half_life(beta):
     return math.log(0.5) / log(beta + 1e-8) - 1
 
 
-@rule(betas=("beta1", "beta2", "beta3"), derive={"heavy": lambda beta1: beta1 != 0})
+@rule(betas=("beta1", "beta2", "beta3"), derive={"has_momentum": lambda beta1: beta1 != 0})
 def ademamix(
-    p, g, exp_avg_fast: signed(when="heavy"), exp_avg_slow: signed(wide=True), exp_avg_sq: nonneg, *,
+    p, g, exp_avg_fast: signed(when="has_momentum"), exp_avg_slow: signed(wide=True), exp_avg_sq: nonneg, *,
     lr, beta1, beta2, beta3, alpha, beta3_warmup: optional(positive, means=0),
-    alpha_warmup: optional(positive, means=0), eps, weight_decay, heavy: static, step,
+    alpha_warmup: optional(positive, means=0), eps, weight_decay, has_momentum: static, step,
 ):  # fmt: skip
     alpha = alpha * where(step < alpha_warmup, step / alpha_warmup, 1.0)
     done = step / beta3_warmup
     half = (1 - done) * half_life(beta1) + done * half_life(beta3)
     beta3 = where(step < beta3_warmup, 0.5 ** (1 / (half + 1)), beta3)
     fast = g
-    if heavy:
+    if has_momentum:
         exp_avg_fast = beta1 * exp_avg_fast + (1 - beta1) * g
         fast = exp_avg_fast / (1 - beta1**step)
     exp_avg_slow = beta3 * exp_avg_slow + (1 - beta3) * g
@@ -83,10 +83,4 @@ AdEMAMix = describe(
     eps=1e-8,
     weight_decay=0.0,
     sources=("apple/ml-ademamix pytorch/ademamix.py",),
-    elsewhere=(
-        "AlgoPerf's entry is identical to this",
-        "pytorch_optimizer's AdEMAMix has alpha=5, couples the decay unless told not to, and leaves the 1e-8 out of "
-        "the half-lives",
-        "bitsandbytes' AdEMAMix32bit fails on the CPU for tensors of two axes",
-    ),
 )

@@ -1,13 +1,13 @@
-"""ADOPT: Adam that converges with any β₂, by dividing with the second moment of *earlier* gradients.
+r"""ADOPT: Adam that converges with any β₂, because it divides by the second moment of *earlier* gradients.
 
-The current gradient does not enter its own denominator, and the momentum averages what is already
-divided.  A drop-in for Adam; the first step only measures the second moment and moves nothing.
+The current gradient does not enter its own denominator, and the momentum averages gradients that are
+already divided.  It takes Adam's place; its first step only sets the second moment and moves nothing.
 
 .. math::
-    n &= \\mathrm{clip}\\!\\left(\\frac{g_t}{\\max(\\sqrt{v_{t-1}}, \\varepsilon)},\\; \\pm (t-1)^{c}\\right),
-        \\qquad m \\leftarrow \\beta_1 m + (1-\\beta_1) n \\\\
-    \\theta &\\leftarrow \\theta - \\alpha m, \\qquad v_t = \\beta_2 v_{t-1} + (1-\\beta_2) g_t^2,
-        \\qquad v_1 = g_1^2
+    n &= \mathrm{clip}\!\left(\frac{g_t}{\max(\sqrt{v_{t-1}}, \varepsilon)},\; \pm (t-1)^{c}\right),
+        \qquad m \leftarrow \beta_1 m + (1-\beta_1) n \\
+    \theta &\leftarrow \theta - \alpha m, \qquad v_t = \beta_2 v_{t-1} + (1-\beta_2) g_t^2,
+        \qquad v_1 = g_1^2
 
 Arguments:
     lr: learning rate α.
@@ -15,7 +15,7 @@ Arguments:
     eps: ε, the least denominator.
     clip_exp: c, how fast the bound of the divided gradient grows; None does not clip.
     weight_decay: λ, added to the gradient.
-    decouple: take αλ of the weight away instead (from the second step on).
+    decouple: multiply the weights by 1 − αλ instead (from the second step on).
 
 Example:
     >>> import torch, fallline
@@ -37,7 +37,7 @@ References:
 import math
 
 from fallline.optimizers.amos import clipped
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import (
     direction,
     maximum,
@@ -80,12 +80,7 @@ ADOPT = describe(
     decouple=False,
     sources=("iShohei220/adopt src/adopt/adopt.py",),
     deviations=(
-        "the bound is given by its exponent, clip_exp; in the source by a function, clip_lambda",
+        "clip_exp gives the exponent of the bound; the source has a function, clip_lambda",
         "this is the source's second version; its first did not clip and decayed in the first step too",
-    ),
-    elsewhere=(
-        "timm's default is clip_exp=0.333",
-        "pytorch_optimizer's ADOPT clips at t^0.25 in place of (t−1)^0.25, and its decoupled decay acts in the first "
-        "step too",
     ),
 )

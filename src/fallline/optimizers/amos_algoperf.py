@@ -1,20 +1,20 @@
-"""Amos as revised for AlgoPerf: learning rate and decay of every tensor follow from the length of training.
+r"""Amos as revised for AlgoPerf: learning rate and decay of every tensor follow from the length of training.
 
 Give it the number of steps in which to converge, through ``amos_lr``, and the expected size η of each
-tensor's weights; it needs no schedule but a short warm-up.  ``style="adam"`` keeps Adam's two moments,
-``style="reduced"`` a mean of the updates and a second moment per tensor.  Gradients are clipped by their
+tensor's weights; it needs no schedule except a short warm-up.  ``style="adam"`` keeps Adam's two moments;
+``style="reduced"`` keeps a mean of the updates and one second moment per tensor.  Gradients are clipped by their
 global norm, and element by element where they exceed what the second moment has seen.
 
 .. math::
-    \\rho &= \\max\\left(1, \\frac{g^2 (1-\\beta_2)}{\\hat v_{t-1}}\\right), \\quad
-    g \\leftarrow g/\\sqrt{\\rho}, \\qquad \\text{adam: } u = \\frac{m}{\\sqrt{\\hat v}}, \\;
-    G = \\frac{1+\\beta_1}{1-\\beta_1} \\frac{\\overline{m^2}}{\\overline{\\hat v}}, \\quad
-    \\text{reduced: } u = \\frac{g}{\\sqrt{\\hat v}}, \\; G = \\frac{\\overline{g^2}}{\\hat v} \\\\
-    s &= \\sqrt{1+b}, \\quad X = \\frac{\\xi^2}{\\max(G, s)} \\;\\text{(reduced: } \\xi^2/s), \\quad
-    p = 1 + l\\,((1+\\tau/2)^2 - 1)^2, \\quad q = 1 + l b^2 \\\\
-    B &= \\left(\\frac{2s}{1+\\sqrt{1 + 2s/(2+\\tau)}}\\right)^2 - 1, \\quad R = \\frac{1+lbB}{1+lq/p}, \\quad
-    \\Delta = \\frac{-\\frac12 X (G p/q + l)\\,\\theta - \\eta\\xi u}{1+\\eta s R B}, \\quad
-    b \\leftarrow b + X\\left(\\frac{G}{\\sqrt k}+b\\right)
+    \rho &= \max\left(1, \frac{g^2 (1-\beta_2)}{\hat v_{t-1}}\right), \quad
+    g \leftarrow g/\sqrt{\rho}, \qquad \text{adam: } u = \frac{m}{\sqrt{\hat v}}, \;
+    G = \frac{1+\beta_1}{1-\beta_1} \frac{\overline{m^2}}{\overline{\hat v}}, \quad
+    \text{reduced: } u = \frac{g}{\sqrt{\hat v}}, \; G = \frac{\overline{g^2}}{\hat v} \\
+    s &= \sqrt{1+b}, \quad X = \frac{\xi^2}{\max(G, s)} \;\text{(reduced: } \xi^2/s), \quad
+    p = 1 + l\,((1+\tau/2)^2 - 1)^2, \quad q = 1 + l b^2 \\
+    B &= \left(\frac{2s}{1+\sqrt{1 + 2s/(2+\tau)}}\right)^2 - 1, \quad R = \frac{1+lbB}{1+lq/p}, \quad
+    \Delta = \frac{-\frac12 X (G p/q + l)\,\theta - \eta\xi u}{1+\eta s R B}, \quad
+    b \leftarrow b + X\left(\frac{G}{\sqrt k}+b\right)
 
 with G replaced by 1 in the last formula for "reduced", where also Δ is replaced by its mean (β₁).  An
 overbar is the mean over a tensor of k elements (or over its rows), and τ = q ln(√k (1+q)²) with q = √(1 −
@@ -26,10 +26,10 @@ Arguments:
         axes, √(2/n) for matrices and √(1/n) for more axes, with n = numel / size(0) inputs.
     betas: decay rates (β₁, β₂) of the two means.
     l2: l, strength of the decay beyond what convergence needs.
-    warmup_steps: over so many steps lr rises linearly; 0 does not warm up.
+    warmup_steps: the number of steps in which lr rises linearly; 0 does not warm up.
     max_grad_norm: the largest norm of all gradients together; None does not clip.  The same in all groups.
     style: "adam" or "reduced".
-    reduce: what an overbar is the mean over: "tensor", or "rows" (the last axis, for embeddings).
+    reduce: the extent of the means under an overbar: "tensor", or "rows" (the last axis, for embeddings).
 
 Example:
     >>> import torch, fallline
@@ -51,7 +51,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fallline.optimizers.amos import clipped, default_eta
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import (
     axis,
     direction,
@@ -122,7 +122,7 @@ def amos_algoperf(
 
     old_v = exp_avg_sq if adam else v_rows if v_by_row else v
     g = g * minimum(1, max_grad_norm / norm(g, "all"))
-    # Dividing by √ρ is clipping to ±√(v̂/(1−β₂)), with the old v̂; at the first step there is none.
+    # Dividing by √ρ is clipping to ±√(v̂/(1−β₂)), with the old v̂; the first step has no old v̂.
     seen = old_v / ((1 - beta2) * (1 - beta2 ** (step - 1)))
     limit = where(old_v > 0, sqrt(seen), math.inf)
     g = clipped(g, limit)
@@ -180,6 +180,6 @@ AmosAlgoPerf = describe(
         "eta is a number per group or follows from the shape, and reduce is chosen per group; the source has "
         "tables of both by a parameter's kind",
         "no mean over two of three axes, which the source takes for attention's heads",
-        "with style reduced, β₁ = 0 keeps a mean of the updates too, which then is the last update",
+        "with style reduced, β₁ = 0 also keeps a mean of the updates, which then is the last update",
     ),
 )

@@ -1,14 +1,15 @@
-"""Fromage: steps of a fixed length relative to the weights of each tensor.
+r"""Fromage: steps of a fixed length relative to the weights of each tensor.
 
-One learning rate for all layers and for many architectures, since a step changes every tensor by the same
-relative amount; it has no other setting and no state.  Divide lr by ten when the loss has come to rest.  For
-GANs and small models that overfit, ``p_bound`` keeps the norm of every tensor near its start.
+One learning rate serves all layers and many architectures, because a step changes every tensor by the same
+relative amount; there is no other setting that must be tuned, and no state.  Divide lr by ten when the loss
+stops falling.  For GANs and small models that overfit, ``p_bound`` keeps the norm of every tensor near its
+start.
 
 .. math::
-    \\theta \\leftarrow \\frac{1}{\\sqrt{1+\\alpha^2}}
-        \\left(\\theta - \\alpha \\frac{\\|\\theta\\|}{\\|g\\|} g\\right), \\qquad
-    \\text{then, with } p\\_bound\\; B: \\quad
-    \\theta \\leftarrow \\theta \\min\\left(1, \\frac{B \\|\\theta_0\\|}{\\|\\theta\\|}\\right)
+    \theta \leftarrow \frac{1}{\sqrt{1+\alpha^2}}
+        \left(\theta - \alpha \frac{\|\theta\|}{\|g\|} g\right), \qquad
+    \text{then, with } p\_bound\; B: \quad
+    \theta \leftarrow \theta \min\left(1, \frac{B \|\theta_0\|}{\|\theta\|}\right)
 
 with the norms of the whole tensor.  If one of them is 0, the step is αg.
 
@@ -32,7 +33,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import direction, dot, maximum, optional, positive, rule, scalar, sqrt, static, where
 
 
@@ -40,7 +41,7 @@ from fallline.rules import direction, dot, maximum, optional, positive, rule, sc
 def fromage(
     p, g, initial_norm: scalar(when="bounded"), *, lr, p_bound: optional(positive), bounded: static, first
 ):  # fmt: skip
-    # Before the norms: whatever is done to the direction, the step has its length and the bound holds.
+    # Marked before the norms, so that a masked direction still has the right length and the bound holds.
     u = direction(g)
     p2, u2 = dot(p, p), dot(u, u)
     rate = lr * where((p2 > 0) & (u2 > 0), sqrt(p2) / sqrt(u2), 1.0)

@@ -1,16 +1,16 @@
-"""Generalized Adam: one optimizer that is NAdamW, Adam with any root, or SGD with momentum.
+r"""Generalized Adam: one optimizer that is NAdamW, Adam with any root, or SGD with momentum.
 
-An entry of the AlgoPerf benchmark that searches over methods as over hyperparameters: four of its five
-settings are NAdamW, one is SGD with Nesterov momentum (``disable_preconditioning=True``, lr about 2).
+It is an entry of the AlgoPerf benchmark, which searches over methods as over hyperparameters: four of its
+five settings are NAdamW, and one is SGD with Nesterov momentum (``disable_preconditioning=True``, lr about 2).
 
 .. math::
-    m &\\leftarrow \\beta_1 m + (1-\\beta_1) g, \\qquad v \\leftarrow \\beta_2 v + (1-\\beta_2) g^2 \\\\
-    n &= \\frac{\\beta_1 m + (1-\\beta_1) g}{1-\\beta_1^t} \\;\\text{(Nesterov)}, \\quad
-        n = m \\;\\text{(otherwise)} \\\\
-    u &= n \\big/ \\left(\\left(v/(1-\\beta_2^t) + \\varepsilon_r\\right)^{1/p} + \\varepsilon\\right) \\\\
-    \\theta &\\leftarrow (1-\\alpha\\lambda)\\,\\theta - \\alpha u
+    m &\leftarrow \beta_1 m + (1-\beta_1) g, \qquad v \leftarrow \beta_2 v + (1-\beta_2) g^2 \\
+    n &= \frac{\beta_1 m + (1-\beta_1) g}{1-\beta_1^t} \;\text{(Nesterov)}, \quad
+        n = m \;\text{(otherwise)} \\
+    u &= n \big/ \left(\left(v/(1-\beta_2^t) + \varepsilon_r\right)^{1/p} + \varepsilon\right) \\
+    \theta &\leftarrow (1-\alpha\lambda)\,\theta - \alpha u
 
-Without preconditioning: :math:`b \\leftarrow \\beta_1 b + g`, and :math:`u = g + \\beta_1 b` (Nesterov)
+Without preconditioning: :math:`b \leftarrow \beta_1 b + g`, and :math:`u = g + \beta_1 b` (Nesterov)
 or :math:`u = b`.
 
 Arguments:
@@ -18,7 +18,7 @@ Arguments:
     betas: decay rates (β₁, β₂); without preconditioning β₁ is the momentum and β₂ has no meaning.
     eps: ε, added to the root.
     eps_root: ε_r, added inside the root.
-    power: p, which root.
+    power: p, the degree of the root.
     weight_decay: λ, decoupled.
     nesterov: look one gradient ahead.
     disable_preconditioning: SGD with momentum instead.
@@ -38,7 +38,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import direction, nonneg, nonnegative, positive, rule, signed, sqrt, static
 
 

@@ -1,14 +1,14 @@
-"""LAMB: Adam whose step in each tensor is as long as its weights ask for.
+r"""LAMB: Adam whose step in each tensor is proportional to the norm of its weights.
 
-For very large batches, where one learning rate does not suit all layers: the direction of AdamW is scaled
-by the ratio of the weights' norm to its own, tensor by tensor.  Gradients are first clipped by their global
+It is meant for very large batches, where one learning rate does not suit all layers: in each tensor, the
+direction of AdamW is scaled by the ratio of the weights' norm to its own.  Gradients are first clipped by their global
 norm.
 
 .. math::
-    g &\\leftarrow g / \\max(1, \\|g\\|_{all} / G), \\qquad
-    m \\leftarrow \\beta_1 m + (1-\\beta_1) g, \\qquad v \\leftarrow \\beta_2 v + (1-\\beta_2) g^2 \\\\
-    u &= \\frac{m / (1-\\beta_1^t)}{\\sqrt{v}/\\sqrt{1-\\beta_2^t} + \\varepsilon} + \\lambda\\theta, \\qquad
-    \\theta \\leftarrow \\theta - \\alpha \\frac{\\|\\theta\\|}{\\|u\\|} u
+    g &\leftarrow g / \max(1, \|g\|_{all} / G), \qquad
+    m \leftarrow \beta_1 m + (1-\beta_1) g, \qquad v \leftarrow \beta_2 v + (1-\beta_2) g^2 \\
+    u &= \frac{m / (1-\beta_1^t)}{\sqrt{v}/\sqrt{1-\beta_2^t} + \varepsilon} + \lambda\theta, \qquad
+    \theta \leftarrow \theta - \alpha \frac{\|\theta\|}{\|u\|} u
 
 The ratio is 1 if one of the norms is 0, and in groups without decay unless ``always_adapt``.  The step t is
 counted per group.
@@ -19,12 +19,12 @@ Arguments:
     eps: ε, added to the root.
     weight_decay: λ.
     bias_correction: divide the means by 1 − βᵗ.
-    grad_averaging: the factor 1 − β₁ of g in m; without it, 1.
+    grad_averaging: multiply g by 1 − β₁ in m; False adds g as it is.
     max_grad_norm: G, the largest norm of all gradients together; None does not clip.  The same in all groups.
-    trust_clip: at most 1 as the ratio.
+    trust_clip: limit the ratio to 1.
     always_adapt: use the ratio in groups without decay too (NVIDIA calls it use_nvlamb).
     decoupled_decay: θ ← θ − αλθ before the step, in place of λθ in u.
-    adam_w_mode: False adds λθ to the clipped gradient, in place of u (L2 regularisation).
+    adam_w_mode: add λθ to u; False adds it to the clipped gradient instead (L2 regularisation).
 
 Example:
     >>> import torch, fallline
@@ -41,7 +41,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import Requirement, describe
+from fallline.optimizers.description import Requirement, describe
 from fallline.rules import (
     abs,
     direction,
@@ -110,11 +110,6 @@ LAMB = describe(
     deviations=(
         "the step of a group does not advance while none of its parameters has a gradient",
         "clipping leaves the gradients in place as they are; timm before 1.0.31 overwrites them",
-    ),
-    elsewhere=(
-        "pytorch_optimizer's Lamb is another method: no bias correction of v, ε added to the norms, the weights' norm "
-        "cut at 10, the ratio taken without decay too",
-        "bitsandbytes' LAMB never lengthens a step of Adam (as trust_clip=True), decays decoupled and does not clip",
     ),
     requires=(
         Requirement(

@@ -1,12 +1,12 @@
-"""Lion: the sign of an interpolated momentum; every coordinate moves by exactly lr.
+r"""Lion: the sign of an interpolated momentum; every coordinate moves by exactly lr.
 
-Half of AdamW's states.  Use a learning rate 3 to 10 times smaller than AdamW's and a weight decay as
-many times larger.  A coordinate whose interpolation is exactly zero does not move.
+It keeps half of AdamW's states.  Use a learning rate 3 to 10 times smaller than AdamW's and a weight decay
+as many times larger.  A coordinate whose interpolation is exactly zero does not move.
 
 .. math::
-    \\theta &\\leftarrow (1-\\alpha\\lambda)\\,\\theta
-        - \\alpha\\,\\mathrm{sign}(\\beta_1 m + (1-\\beta_1) g) \\\\
-    m &\\leftarrow \\beta_2 m + (1-\\beta_2) g
+    \theta &\leftarrow (1-\alpha\lambda)\,\theta
+        - \alpha\,\mathrm{sign}(\beta_1 m + (1-\beta_1) g) \\
+    m &\leftarrow \beta_2 m + (1-\beta_2) g
 
 Arguments:
     lr: learning rate α.
@@ -27,7 +27,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe, preset
+from fallline.optimizers.description import describe, preset
 from fallline.rules import direction, rule, sign
 
 
@@ -46,11 +46,5 @@ Lion = describe(
     betas=(0.9, 0.99),
     weight_decay=0.0,
     sources=("google/automl lion/lion_pytorch.py", "lucidrains/lion-pytorch"),
-    elsewhere=(
-        "lion-pytorch's decoupled_weight_decay=True is this with weight_decay divided by the first lr",
-        "lion-pytorch's cautious Lion divides by a mean of the mask of at least 1e-5, here 1e-3; C-Optim's multiplies "
-        "by n / (Σk + 1)",
-        "DeepSpeed's Lion moves a weight by lr where the interpolation is exactly zero",
-    ),
 )
 Lion8bit = preset(Lion, "lion8bit", "Lion8bit", 'Lion with ``state_dtype="int8"``.', state_dtype="int8")

@@ -1,17 +1,17 @@
-"""MARS: AdamW or Lion on a variance-reduced gradient.
+r"""MARS: AdamW or Lion on a variance-reduced gradient.
 
 Each gradient is corrected by how much it has changed since the last one, clipped to norm 1 per tensor,
-and given to AdamW or Lion.  For pre-training language models; matrices take the corrected gradient, all
-other tensors plain AdamW with settings of their own, unless ``optimize_1d=True``.
+and given to AdamW or Lion.  It is meant for pre-training language models.  Matrices take the corrected
+gradient; all other tensors take plain AdamW with settings of their own, unless ``optimize_1d=True``.
 
 .. math::
-    c &= g_t + \\gamma\\,\\frac{\\beta_1}{1-\\beta_1}\\,(g_t - g_{t-1}), \\qquad g_0 = 0, \\qquad
-        c \\leftarrow c / \\max(1, \\lVert c \\rVert) \\\\
-    m &\\leftarrow \\beta_1 m + (1-\\beta_1) c \\\\
-    \\text{mars-adamw:}\\quad v &\\leftarrow \\beta_2 v + (1-\\beta_2) c^2, \\qquad
-        \\theta \\leftarrow (1-\\alpha\\lambda)\\,\\theta - \\frac{\\alpha}{1-\\beta_1^t}
-        \\frac{m}{\\sqrt{v}/\\sqrt{1-\\beta_2^t} + \\varepsilon} \\\\
-    \\text{mars-lion:}\\quad \\theta &\\leftarrow (1-\\alpha\\lambda)\\,\\theta - \\alpha\\,\\mathrm{sign}(m)
+    c &= g_t + \gamma\,\frac{\beta_1}{1-\beta_1}\,(g_t - g_{t-1}), \qquad g_0 = 0, \qquad
+        c \leftarrow c / \max(1, \lVert c \rVert) \\
+    m &\leftarrow \beta_1 m + (1-\beta_1) c \\
+    \text{mars-adamw:}\quad v &\leftarrow \beta_2 v + (1-\beta_2) c^2, \qquad
+        \theta \leftarrow (1-\alpha\lambda)\,\theta - \frac{\alpha}{1-\beta_1^t}
+        \frac{m}{\sqrt{v}/\sqrt{1-\beta_2^t} + \varepsilon} \\
+    \text{mars-lion:}\quad \theta &\leftarrow (1-\alpha\lambda)\,\theta - \alpha\,\mathrm{sign}(m)
 
 Arguments:
     lr: learning rate α of matrices.
@@ -41,7 +41,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import (
     direction,
     group,
@@ -120,16 +120,10 @@ MARS = describe(
     sources=("AGI-Arena/MARS MARS/optimizers/mars.py",),
     deviations=(
         "only is_approx=True: the last gradient is that of the last batch, not that of this batch at the last weights",
-        "mars-shampoo is not here: it multiplies matrices, which a rule cannot",
+        "mars-shampoo is missing, because it multiplies matrices, which a rule cannot",
         "the last gradient is copied; the source keeps a reference, which is wrong after zero_grad(set_to_none=False)",
         "states that a tensor does not need are not allocated",
         "lr_1d is the rate that a group begins with, whatever its lr; in the source it is multiplied by the group's lr "
         "over the optimizer's",
-    ),
-    elsewhere=(
-        "timm's Mars: betas (0.9, 0.99), no correction in the first step (nor clipping, before 1.0.31), every tensor "
-        "of two or more axes counts as a matrix, one weight decay for all",
-        "pytorch_optimizer's MARS: every tensor of two or more axes counts as a matrix, and ε is divided by the bias "
-        "correction too",
     ),
 )

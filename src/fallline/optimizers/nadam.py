@@ -1,15 +1,15 @@
-"""NAdam: Adam with Nesterov's look-ahead, whose momentum rises slowly from about β₁/2 to β₁.
+r"""NAdam: Adam with Nesterov's look-ahead, whose momentum rises slowly from about β₁/2 to β₁.
 
-A drop-in for Adam that often converges in fewer steps.  This is torch's form, after Dozat, with its
-schedule of the momentum; :class:`NAdamW` is the simpler form of the AlgoPerf baselines, without schedule.
+It takes Adam's place and adds Nesterov's acceleration.  This is torch's form, after Dozat, with a schedule
+of the momentum; :class:`NAdamW` is the simpler form of the AlgoPerf baselines, without that schedule.
 
 .. math::
-    \\mu_t &= \\beta_1 \\left(1 - \\tfrac12\\, 0.96^{\\,t\\psi}\\right), \\qquad
-        P \\leftarrow P\\,\\mu_t \\\\
-    m &\\leftarrow \\beta_1 m + (1-\\beta_1) g, \\qquad v \\leftarrow \\beta_2 v + (1-\\beta_2) g^2 \\\\
-    \\theta &\\leftarrow \\theta - \\alpha \\left(\\frac{1-\\mu_t}{1-P}\\, g
-        + \\frac{\\mu_{t+1}}{1-P\\mu_{t+1}}\\, m\\right) \\bigg/
-        \\left(\\sqrt{v/(1-\\beta_2^t)} + \\varepsilon\\right)
+    \mu_t &= \beta_1 \left(1 - \tfrac12\, 0.96^{\,t\psi}\right), \qquad
+        P \leftarrow P\,\mu_t \\
+    m &\leftarrow \beta_1 m + (1-\beta_1) g, \qquad v \leftarrow \beta_2 v + (1-\beta_2) g^2 \\
+    \theta &\leftarrow \theta - \alpha \left(\frac{1-\mu_t}{1-P}\, g
+        + \frac{\mu_{t+1}}{1-P\mu_{t+1}}\, m\right) \bigg/
+        \left(\sqrt{v/(1-\beta_2^t)} + \varepsilon\right)
 
 Arguments:
     lr: learning rate α.
@@ -17,7 +17,7 @@ Arguments:
     eps: ε, added to the root.
     weight_decay: λ, added to the gradient.
     momentum_decay: ψ, how fast the momentum rises.
-    decoupled_weight_decay: take αλ of the weight away first instead.
+    decoupled_weight_decay: multiply the weights by 1 − αλ first instead.
 
 Example:
     >>> import torch, fallline
@@ -33,7 +33,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import direction, nonneg, nonnegative, rule, scalar, sqrt, static
 
 
@@ -68,9 +68,8 @@ NAdam = describe(
     decoupled_weight_decay=False,
     sources=("torch/optim/nadam.py",),
     deviations=(
-        "mu_product is kept in float64, torch keeps it in the default dtype: a run continued from torch's checkpoint "
-        "agrees to rounding",
+        "mu_product is kept in float64, while torch keeps it in the default dtype; a run continued from torch's "
+        "checkpoint agrees up to rounding",
     ),
-    elsewhere=("optax's nadam looks ahead without a schedule of the momentum, as NAdamW does, but debiases otherwise",),
     torch_class="NAdam",
 )

@@ -1,14 +1,14 @@
-"""NadamP: NAdamW with the p-th root of the second moment in place of the square root.
+r"""NadamP: NAdamW with the p-th root of the second moment in place of the square root.
 
-An entry of the AlgoPerf benchmark.  p < 2 adapts more than Adam (p = 1 divides by the mean square
-itself), p > 2 less; four of the entry's five settings use 2, one uses 1.5.
+It is an entry of the AlgoPerf benchmark.  p < 2 adapts more than Adam (p = 1 divides by the mean square
+itself), p > 2 adapts less; four of the entry's five settings use 2, and one uses 1.5.
 
 .. math::
-    m &\\leftarrow \\beta_1 m + (1-\\beta_1) g, \\qquad v \\leftarrow \\beta_2 v + (1-\\beta_2) g^2 \\\\
-    \\hat n &= \\frac{\\beta_1 m + (1-\\beta_1) g}{1-\\beta_1^t}, \\qquad
-        \\hat v = \\frac{v}{1-\\beta_2^t} \\\\
-    \\theta &\\leftarrow (1-\\alpha\\lambda)\\,\\theta
-        - \\alpha\\,\\frac{\\hat n}{(\\hat v + \\varepsilon_r)^{1/p} + \\varepsilon}
+    m &\leftarrow \beta_1 m + (1-\beta_1) g, \qquad v \leftarrow \beta_2 v + (1-\beta_2) g^2 \\
+    \hat n &= \frac{\beta_1 m + (1-\beta_1) g}{1-\beta_1^t}, \qquad
+        \hat v = \frac{v}{1-\beta_2^t} \\
+    \theta &\leftarrow (1-\alpha\lambda)\,\theta
+        - \alpha\,\frac{\hat n}{(\hat v + \varepsilon_r)^{1/p} + \varepsilon}
 
 Arguments:
     lr: learning rate α.
@@ -33,11 +33,11 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import direction, nonneg, nonnegative, positive, rule, sqrt, static
 
 
-# A square root is far cheaper than a general power, hence the flag.
+# The flag exists because a square root is far cheaper than a general power.
 @rule(betas=("beta1", "beta2"), derive={"square": lambda power: power == 2})
 def nadamp(
     p, g, exp_avg, exp_avg_sq: nonneg, *,

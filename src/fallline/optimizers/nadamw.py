@@ -1,19 +1,19 @@
-"""NAdamW: AdamW whose step looks one gradient ahead, as Nesterov's momentum does.
+r"""NAdamW: AdamW whose step looks one gradient ahead, as Nesterov's momentum does.
 
-The baseline of the AlgoPerf benchmark and the inner optimizer of several of its entries; a safe
-replacement of AdamW.  :class:`NAdam` is torch's form, which also schedules the momentum.
+It is the baseline of the AlgoPerf benchmark and the inner optimizer of several of its entries, and takes
+AdamW's settings.  :class:`NAdam` is torch's form, which also schedules the momentum.
 
 .. math::
-    m &\\leftarrow \\beta_1 m + (1-\\beta_1) g, \\qquad v \\leftarrow \\beta_2 v + (1-\\beta_2) g^2 \\\\
-    n &= \\beta_1 m + (1-\\beta_1) g \\\\
-    \\theta &\\leftarrow (1-\\alpha\\lambda)\\,\\theta - \\frac{\\alpha}{1-\\beta_1^t}
-        \\frac{n}{\\sqrt{v}/\\sqrt{1-\\beta_2^t} + \\varepsilon}
+    m &\leftarrow \beta_1 m + (1-\beta_1) g, \qquad v \leftarrow \beta_2 v + (1-\beta_2) g^2 \\
+    n &= \beta_1 m + (1-\beta_1) g \\
+    \theta &\leftarrow (1-\alpha\lambda)\,\theta - \frac{\alpha}{1-\beta_1^t}
+        \frac{n}{\sqrt{v}/\sqrt{1-\beta_2^t} + \varepsilon}
 
 Arguments:
     lr: learning rate α.
     betas: decay rates (β₁, β₂) of the two means.
     eps: ε, added to the root.
-    weight_decay: λ; each step takes αλ of the weight away.
+    weight_decay: λ; each step multiplies the weights by 1 − αλ.
 
 Example:
     >>> import torch, fallline
@@ -29,7 +29,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import direction, nonneg, rule, sqrt
 
 
@@ -55,5 +55,4 @@ NAdamW = describe(
         "the source overwrites the first moment with the look-ahead and takes it back after the step; here it is "
         "never overwritten, which saves that rounding",
     ),
-    elsewhere=("optax's nesterov=True divides the momentum's part by 1 − β₁^(t+1): another variant, not this one",),
 )

@@ -1,12 +1,12 @@
-"""NAG4: NAG-GS with γ held fixed.
+r"""NAG4: NAG-GS with γ held fixed.
 
-The first version of :class:`NAGGS`, to be preferred when μ is unknown and γ shall not drift to it.  One
-buffer, a copy of the weights, which stays float32 in every format.
+It is the first version of :class:`NAGGS`; prefer it when μ is unknown and γ should not drift towards it.  Its
+only buffer is a copy of the weights, which stays float32 in every format.
 
 .. math::
-    b &= \\frac{\\alpha\\mu}{\\alpha\\mu + \\gamma}, \\qquad
-        v \\leftarrow (1-b)\\,v + b\\,\\theta - \\frac{\\alpha}{\\alpha\\mu + \\gamma}\\, g \\\\
-    \\theta &\\leftarrow \\frac{\\theta + \\alpha v}{1+\\alpha}
+    b &= \frac{\alpha\mu}{\alpha\mu + \gamma}, \qquad
+        v \leftarrow (1-b)\,v + b\,\theta - \frac{\alpha}{\alpha\mu + \gamma}\, g \\
+    \theta &\leftarrow \frac{\theta + \alpha v}{1+\alpha}
 
 Arguments:
     lr: α, the step of the integration.
@@ -30,7 +30,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import Requirement, describe
+from fallline.optimizers.description import Requirement, describe
 from fallline.rules import nonnegative, rule, weights
 
 

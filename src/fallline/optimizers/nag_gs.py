@@ -1,14 +1,14 @@
-"""NAG-GS: Nesterov's acceleration as a differential equation, solved by semi-implicit Gauss-Seidel steps.
+r"""NAG-GS: Nesterov's acceleration as a differential equation, solved by semi-implicit Gauss-Seidel steps.
 
-A second point v is pulled to the weights and pushed by the gradient; the weights follow v.  Stable at
-larger learning rates than SGD with momentum; μ has the role of the strong convexity.  One buffer, a copy of
-the weights, which stays float32 in every format.
+A second point v is pulled to the weights and pushed by the gradient; the weights follow v.  According to its
+authors, it is stable at larger learning rates than SGD with momentum; μ has the role of the strong convexity.
+Its only buffer is a copy of the weights, which stays float32 in every format.
 
 .. math::
-    b &= \\frac{\\alpha\\mu}{\\alpha\\mu + \\gamma}, \\qquad
-        v \\leftarrow (1-b)\\,v + b\\,\\theta - \\frac{\\alpha}{\\alpha\\mu + \\gamma}\\, g \\\\
-    \\gamma &\\leftarrow \\frac{\\gamma + \\alpha\\mu}{1+\\alpha}, \\qquad
-        \\theta \\leftarrow \\frac{\\theta + \\alpha v}{1+\\alpha}
+    b &= \frac{\alpha\mu}{\alpha\mu + \gamma}, \qquad
+        v \leftarrow (1-b)\,v + b\,\theta - \frac{\alpha}{\alpha\mu + \gamma}\, g \\
+    \gamma &\leftarrow \frac{\gamma + \alpha\mu}{1+\alpha}, \qquad
+        \theta \leftarrow \frac{\theta + \alpha v}{1+\alpha}
 
 γ is one number per group and moves from its start to μ.  :class:`NAG4` holds it fixed.
 
@@ -33,7 +33,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import Requirement, describe
+from fallline.optimizers.description import Requirement, describe
 from fallline.rules import group, nonnegative, rule, static, weights, where
 
 

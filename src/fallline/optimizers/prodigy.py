@@ -1,24 +1,24 @@
-"""Prodigy: Adam that finds its own learning rate, from how far the weights have come.
+r"""Prodigy: Adam that finds its own learning rate, from the distance that the weights have moved.
 
 Leave ``lr`` at 1 and use a schedule (cosine, without warm-up or with ``safeguard_warmup``) that multiplies
 it.  The estimate d of the distance to the solution, which scales the steps, starts tiny and grows within
 the first hundreds of steps.  Weight decay is AdamW's.
 
 .. math::
-    D &= d\\,\\alpha, \\qquad
-    n \\leftarrow \\beta_3 n + \\sum \\frac{d}{d_0} D \\langle g, \\theta_0 - \\theta \\rangle, \\qquad
-    s \\leftarrow \\beta_3 s + \\frac{d}{d_0} D g \\\\
-    m &\\leftarrow \\beta_1 m + (1-\\beta_1) d g, \\qquad v \\leftarrow \\beta_2 v + (1-\\beta_2) d^2 g^2 \\\\
-    \\hat d &= c\\,n / \\textstyle\\sum |s|, \\qquad d_{max} \\leftarrow \\max(d_{max}, \\hat d), \\qquad
-    d \\leftarrow \\min(d_{max}, \\kappa d) \\quad
-    (d \\leftarrow \\max(d, \\hat d) \\text{ first, while } d = d_0) \\\\
-    \\theta &\\leftarrow (1 - \\lambda D)\\,\\theta - D\\,\\frac{m}{\\sqrt{v} + d\\,\\varepsilon}
+    D &= d\,\alpha, \qquad
+    n \leftarrow \beta_3 n + \sum \frac{d}{d_0} D \langle g, \theta_0 - \theta \rangle, \qquad
+    s \leftarrow \beta_3 s + \frac{d}{d_0} D g \\
+    m &\leftarrow \beta_1 m + (1-\beta_1) d g, \qquad v \leftarrow \beta_2 v + (1-\beta_2) d^2 g^2 \\
+    \hat d &= c\,n / \textstyle\sum |s|, \qquad d_{max} \leftarrow \max(d_{max}, \hat d), \qquad
+    d \leftarrow \min(d_{max}, \kappa d) \quad
+    (d \leftarrow \max(d, \hat d) \text{ first, while } d = d_0) \\
+    \theta &\leftarrow (1 - \lambda D)\,\theta - D\,\frac{m}{\sqrt{v} + d\,\varepsilon}
 
 The sums run over all parameters; D has the old d, ε the new one.  If all s are 0, nothing is updated.
 
 Arguments:
     lr: α, a factor of the estimated rate.  The same in all groups; a group with 0 rests.
-    betas: decay rates (β₁, β₂) of the two means; β₁ = 0 keeps no m.
+    betas: decay rates (β₁, β₂) of the two means; β₁ = 0 does not store m.
     beta3: decay rate of n and s; None is √β₂.
     eps: ε.
     weight_decay: λ.
@@ -27,7 +27,7 @@ Arguments:
     safeguard_warmup: leave α out of s, so that a warm-up does not inflate d.
     d0: where d starts.
     d_coef: c; 2 doubles the estimate, 0.5 halves it.
-    growth_rate: κ, at most this factor per step for d.
+    growth_rate: κ, the largest factor by which d grows in a step.
 
 Example:
     >>> import torch, fallline
@@ -47,7 +47,7 @@ References:
 # mypy: disable-error-code=no-untyped-def
 import math
 
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import (
     abs,
     direction,
@@ -70,23 +70,23 @@ from fallline.rules import (
 )
 from fallline.rules.annotations import Range
 
-growth = Range("> 0", lambda x: x > 0)  # infinity, the default, does not hold d back
+growth = Range("> 0", lambda x: x > 0)  # infinity, the default, does not limit d
 
 
-@rule(betas=("beta1", "beta2"), derive={"heavy": lambda beta1: beta1 > 0})
+@rule(betas=("beta1", "beta2"), derive={"has_momentum": lambda beta1: beta1 > 0})
 def prodigy(
-    p, g, exp_avg: signed(when="heavy"), exp_avg_sq: nonneg, s, p0: weights,
+    p, g, exp_avg: signed(when="has_momentum"), exp_avg_sq: nonneg, s, p0: weights,
     d: optimizer(init="d0"), d_max: optimizer(init="d0"), d_numerator: optimizer, k: optimizer, *,
     lr: nonnegative, beta1, beta2, beta3: optional(fraction, means=-1.0), eps, weight_decay, decouple: switch,
     use_bias_correction: switch, safeguard_warmup: switch, d0: positive, d_coef: positive,
-    growth_rate: growth, heavy: static, shared_lr,
+    growth_rate: growth, has_momentum: static, shared_lr,
 ):  # fmt: skip
     beta3 = where(beta3 < 0, sqrt(beta2), beta3)
     correction = sqrt(1 - beta2 ** (k + 1)) / (1 - beta1 ** (k + 1))
     dlr = d * shared_lr * where(use_bias_correction != 0, correction, 1.0)
     g = g + where(decouple != 0, 0.0, weight_decay) * p
     kept = 1 - where(decouple != 0, weight_decay, 0.0) * dlr
-    # A group whose lr is 0 keeps its states, and its part of the sums is 0.
+    # A group whose lr is 0 keeps its states and adds nothing to the sums.
     part = where(lr > 0, 1.0, 0.0)
 
     def averaged(old, beta, factor, new):
@@ -95,7 +95,7 @@ def prodigy(
     s = averaged(s, beta3, d / d0 * where(safeguard_warmup != 0, d, dlr), g)
     numerator = beta3 * d_numerator + d / d0 * dlr * sum(part * g * (p0 - p), "all")
     denominator = sum(part * abs(s), "all")
-    if heavy:
+    if has_momentum:
         exp_avg = averaged(exp_avg, beta1, d * (1 - beta1), g)
     exp_avg_sq = averaged(exp_avg_sq, beta2, d * d * (1 - beta2), g * g)
 
@@ -103,7 +103,7 @@ def prodigy(
     d_max_new = maximum(d_max, d_hat)
     d_new = minimum(d_max_new, where(d == d0, maximum(d, d_hat), d) * growth_rate)
     still = denominator == 0
-    u = (exp_avg if heavy else d_new * g) / (sqrt(exp_avg_sq) + d_new * eps)
+    u = (exp_avg if has_momentum else d_new * g) / (sqrt(exp_avg_sq) + d_new * eps)
     p_new = p * kept - part * dlr * direction(u)
     return (
         where(still, p, p_new), exp_avg, exp_avg_sq, s, p0,
@@ -133,7 +133,6 @@ Prodigy = describe(
         "slice_p is 1: sums run over all elements",
         "a group with lr 0 only decays, by the rate of the others; the source goes on with the momentum "
         "that it has, and with β₁ = 0 takes a step of its gradient",
-        "groups must agree on what acts on all of them (betas, d0, …); the source reads the first group's",
+        "groups must agree on settings that act on all of them (betas, d0, …); the source reads the first group's",
     ),
-    elsewhere=("pytorch_optimizer's Prodigy keeps d and its sums in float32, here they are float64",),
 )

@@ -1,24 +1,24 @@
-"""QHAdam: Adam whose two moments are mixed with the current gradient and its square.
+r"""QHAdam: Adam whose two moments are mixed with the current gradient and its square.
 
-νs of (1, 1) give Adam, (β₁, 1) NAdam without its schedule, (0, 1) RMSprop with bias correction.  A ν₂
-below 1 bounds the steps and can stabilise training where Adam's spike.
+The weights (ν₁, ν₂) = (1, 1) give Adam, (β₁, 1) NAdam without its schedule, and (0, 1) RMSprop with bias
+correction.  A ν₂ below 1 bounds the steps and can stabilise training where Adam's loss has spikes.
 
 .. math::
-    g &\\leftarrow g + \\lambda \\theta, \\qquad w_i \\leftarrow 1 + \\beta_i w_i, \\qquad
-        \\tilde\\beta_i = 1 - 1/w_i \\\\
-    m &\\leftarrow \\tilde\\beta_1 m + (1-\\tilde\\beta_1) g, \\qquad
-        v \\leftarrow \\tilde\\beta_2 v + (1-\\tilde\\beta_2) g^2 \\\\
-    \\theta &\\leftarrow \\theta - \\alpha\\,
-        \\frac{\\nu_1 m + (1-\\nu_1) g}{\\sqrt{\\nu_2 v + (1-\\nu_2) g^2} + \\varepsilon}
+    g &\leftarrow g + \lambda \theta, \qquad w_i \leftarrow 1 + \beta_i w_i, \qquad
+        \tilde\beta_i = 1 - 1/w_i \\
+    m &\leftarrow \tilde\beta_1 m + (1-\tilde\beta_1) g, \qquad
+        v \leftarrow \tilde\beta_2 v + (1-\tilde\beta_2) g^2 \\
+    \theta &\leftarrow \theta - \alpha\,
+        \frac{\nu_1 m + (1-\nu_1) g}{\sqrt{\nu_2 v + (1-\nu_2) g^2} + \varepsilon}
 
-The weights w debias the moments as they are made, exactly, also when β changes during the run.
+The weights w remove the bias of the moments exactly, even when β changes during the run.
 
 Arguments:
     lr: learning rate α.
     betas: decay rates (β₁, β₂) of the two means.
     nus: (ν₁, ν₂), how much of each mean enters the step.
     weight_decay: λ, added to the gradient.
-    decouple_weight_decay: take αλ of the weight away first instead.
+    decouple_weight_decay: multiply the weights by 1 − αλ first instead.
     eps: ε, added to the root.
 
 Example:
@@ -35,7 +35,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import direction, nonneg, rule, scalar, sqrt, static
 
 
@@ -68,6 +68,5 @@ QHAdam = describe(
     decouple_weight_decay=False,
     eps=1e-8,
     sources=("facebookresearch/qhoptim qhoptim/pyt/qhadam.py",),
-    deviations=("coupled decay leaves the gradient in place as it is; the source adds λθ to it",),
-    elsewhere=("pytorch_optimizer's QHAdam keeps the weights w in float32, here they are float64",),
+    deviations=("coupled decay does not change the gradient in place; the source adds λθ to it",),
 )

@@ -1,19 +1,19 @@
-"""QHM: a weighted mean of plain SGD and momentum, the simplest method that contains both.
+r"""QHM: a weighted mean of plain SGD and momentum, the simplest method that contains both.
 
-ν = 0 is SGD, ν = 1 is momentum, ν = β is Nesterov's; in between often lies something better.  The buffer
-is a mean of gradients, not their sum: a learning rate tuned for torch's momentum has to be divided by
-1 − β.  The authors recommend ν = 0.7 and β = 0.999 as a start, with the learning rate of plain SGD.
+ν = 0 is SGD, ν = 1 is momentum, ν = β is Nesterov's; values in between are often better.  The buffer is a
+mean of gradients, not their sum: divide a learning rate that was tuned for torch's momentum by 1 − β.  The
+authors recommend ν = 0.7 and β = 0.999 as a start, with the learning rate of plain SGD.
 
 .. math::
-    b &\\leftarrow \\beta b + (1-\\beta) g \\\\
-    \\theta &\\leftarrow \\theta - \\alpha \\left(\\nu b + (1-\\nu) g\\right)
+    b &\leftarrow \beta b + (1-\beta) g \\
+    \theta &\leftarrow \theta - \alpha \left(\nu b + (1-\nu) g\right)
 
 Arguments:
     lr: learning rate α.
     momentum: β, the decay rate of the buffer.
     nu: ν, the weight of the buffer in the step.
     weight_decay: λ.
-    weight_decay_type: "grad" adds λθ to the gradient; "direct" takes αλ of the weight away first.
+    weight_decay_type: "grad" adds λθ to the gradient; "direct" multiplies the weights by 1 − αλ first.
 
 Example:
     >>> import torch, fallline
@@ -29,7 +29,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import direction, fraction, rule, static
 
 
@@ -57,8 +57,7 @@ QHM = describe(
     weight_decay_type="grad",
     sources=("facebookresearch/qhoptim qhoptim/pyt/qhm.py",),
     deviations=(
-        "lr, momentum and nu have no defaults in the source; here they are those of its example",
-        "coupled decay leaves the gradient in place as it is; the source adds λθ to it",
+        "lr, momentum and nu have no defaults in the source; the defaults here are those of its example",
+        "coupled decay does not change the gradient in place; the source adds λθ to it",
     ),
-    elsewhere=("the source's docstring prints θ + α(…); its code subtracts, as here",),
 )

@@ -1,24 +1,24 @@
-"""RAdam: Adam that waits with its adaptive rate until there is enough evidence for it.
+r"""RAdam: Adam that waits with its adaptive rate until there is enough evidence for it.
 
-The variance of 1/√v is large while few gradients are known.  RAdam estimates how large and scales the
+The variance of 1/√v is large while few gradients are known.  RAdam estimates this variance and scales the
 step down accordingly; in the first steps (five at β₂ = 0.999) it does not divide at all and is plain
-momentum.  It makes a learning rate warm-up unnecessary.
+momentum.  It is meant to replace a warm-up of the learning rate.
 
 .. math::
-    m &\\leftarrow \\beta_1 m + (1-\\beta_1) g, \\qquad v \\leftarrow \\beta_2 v + (1-\\beta_2) g^2 \\\\
-    \\rho_\\infty &= \\frac{2}{1-\\beta_2} - 1, \\qquad
-        \\rho_t = \\rho_\\infty - \\frac{2 t \\beta_2^t}{1-\\beta_2^t} \\\\
-    r_t &= \\sqrt{\\frac{(\\rho_t-4)(\\rho_t-2)\\,\\rho_\\infty}{(\\rho_\\infty-4)(\\rho_\\infty-2)\\,\\rho_t}} \\\\
-    \\theta &\\leftarrow \\theta - \\frac{\\alpha}{1-\\beta_1^t}\\, m \\cdot
-        \\begin{cases} r_t\\sqrt{1-\\beta_2^t} / (\\sqrt{v} + \\varepsilon) & \\rho_t > 5 \\\\
-        1 & \\text{otherwise} \\end{cases}
+    m &\leftarrow \beta_1 m + (1-\beta_1) g, \qquad v \leftarrow \beta_2 v + (1-\beta_2) g^2 \\
+    \rho_\infty &= \frac{2}{1-\beta_2} - 1, \qquad
+        \rho_t = \rho_\infty - \frac{2 t \beta_2^t}{1-\beta_2^t} \\
+    r_t &= \sqrt{\frac{(\rho_t-4)(\rho_t-2)\,\rho_\infty}{(\rho_\infty-4)(\rho_\infty-2)\,\rho_t}} \\
+    \theta &\leftarrow \theta - \frac{\alpha}{1-\beta_1^t}\, m \cdot
+        \begin{cases} r_t\sqrt{1-\beta_2^t} / (\sqrt{v} + \varepsilon) & \rho_t > 5 \\
+        1 & \text{otherwise} \end{cases}
 
 Arguments:
     lr: learning rate α.
     betas: decay rates (β₁, β₂) of the two means.
     eps: ε, added to the root before its bias correction.
     weight_decay: λ, added to the gradient.
-    decoupled_weight_decay: take αλ of the weight away first instead.
+    decoupled_weight_decay: multiply the weights by 1 − αλ first instead.
 
 Example:
     >>> import torch, fallline
@@ -34,7 +34,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import direction, nonneg, rule, sqrt, static, where
 
 
@@ -67,9 +67,5 @@ RAdam = describe(
     weight_decay=0.0,
     decoupled_weight_decay=False,
     sources=("torch/optim/radam.py",),
-    elsewhere=(
-        "pytorch_optimizer's RAdam makes no step before it can divide, unless degenerated_to_sgd=True, and decays "
-        "apart from the gradient",
-    ),
     torch_class="RAdam",
 )

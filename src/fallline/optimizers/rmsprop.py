@@ -1,16 +1,16 @@
-"""RMSprop: the gradient divided by a running root mean square of itself.
+r"""RMSprop: the gradient divided by a running root mean square of itself.
 
-For recurrent networks, reinforcement learning and other non-stationary problems.  ``centered=True``
+Use it for recurrent networks, reinforcement learning and other non-stationary problems.  ``centered=True``
 divides by the standard deviation instead; ``momentum`` accumulates the scaled steps.
 
 .. math::
-    g &\\leftarrow g + \\lambda \\theta, \\qquad v \\leftarrow \\gamma v + (1-\\gamma) g^2 \\\\
-    \\bar g &\\leftarrow \\gamma \\bar g + (1-\\gamma) g, \\quad V = v - \\bar g^2 \\;\\text{(centered)},
-        \\quad V = v \\;\\text{(otherwise)} \\\\
-    d &= g / (\\sqrt{V} + \\varepsilon), \\qquad b \\leftarrow \\mu b + d, \\qquad
-        \\theta \\leftarrow \\theta - \\alpha b
+    g &\leftarrow g + \lambda \theta, \qquad v \leftarrow \gamma v + (1-\gamma) g^2 \\
+    \bar g &\leftarrow \gamma \bar g + (1-\gamma) g, \quad V = v - \bar g^2 \;\text{(centered)},
+        \quad V = v \;\text{(otherwise)} \\
+    d &= g / (\sqrt{V} + \varepsilon), \qquad b \leftarrow \mu b + d, \qquad
+        \theta \leftarrow \theta - \alpha b
 
-``eps_inside=True`` is the textbook's :math:`g / \\sqrt{V + \\varepsilon}`.
+``eps_inside=True`` is the textbook's :math:`g / \sqrt{V + \varepsilon}`.
 
 Arguments:
     lr: learning rate α.
@@ -35,15 +35,15 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import direction, fraction, nonneg, rule, signed, sqrt, static
 
 
-@rule(derive={"heavy": lambda momentum: momentum != 0})
+@rule(derive={"has_momentum": lambda momentum: momentum != 0})
 def rmsprop(
     p, g, square_avg: nonneg(wide="centered"), grad_avg: signed(when="centered", wide=True),
-    momentum_buffer: signed(when="heavy"), *,
-    lr, alpha: fraction, eps, weight_decay, momentum, centered: static, eps_inside: static, heavy: static,
+    momentum_buffer: signed(when="has_momentum"), *,
+    lr, alpha: fraction, eps, weight_decay, momentum, centered: static, eps_inside: static, has_momentum: static,
 ):  # fmt: skip
     g = g + weight_decay * p
     square_avg = alpha * square_avg + (1 - alpha) * g * g
@@ -52,7 +52,7 @@ def rmsprop(
         grad_avg = alpha * grad_avg + (1 - alpha) * g
         v = square_avg - grad_avg * grad_avg
     d = g / (sqrt(v + eps) if eps_inside else sqrt(v) + eps)
-    if heavy:
+    if has_momentum:
         d = momentum_buffer = momentum * momentum_buffer + d
     return p - lr * direction(d), square_avg, grad_avg, momentum_buffer
 
@@ -71,11 +71,8 @@ RMSprop = describe(
     sources=("torch/optim/rmsprop.py",),
     deviations=(
         "eps_inside=True is the textbook's form, which torch does not have; its ε is 1e-6",
-        "with centered=True both means stay in 32 bits: with steady gradients v and ḡ² are nearly equal, and rounded "
-        "apart their difference is noise of either sign, whose root is nothing or stretches a step by 1/ε",
-    ),
-    elsewhere=(
-        "timm's RMSpropTF starts v at 1, has ε inside the root, and accumulates steps that lr has scaled already",
+        "with centered=True both means stay in 32 bits: with steady gradients v and ḡ² are nearly equal, so that "
+        "rounding makes their difference noise of either sign; its root is NaN or so small that steps grow by 1/ε",
     ),
     torch_class="RMSprop",
 )

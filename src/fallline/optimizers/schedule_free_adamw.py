@@ -1,17 +1,17 @@
-"""Schedule-Free AdamW: no learning-rate schedule, because an average of its weights is evaluated.
+r"""Schedule-Free AdamW: no learning-rate schedule, because an average of its weights is evaluated.
 
 Use it where the length of training is not known beforehand, with a learning rate 1 to 10 times AdamW's and
 a warm-up.  Gradients are taken at y, a point between the iterate z of plain Adam without momentum and the
-running average x.  The parameters are y while training; ``eval()`` makes them x, the weights to evaluate
-and to keep, and ``train()`` goes back.  Stepping in eval mode raises.  Running statistics of batch
-normalisation belong to y: recompute them on some batches after ``eval()``.
+running average x.  During training the parameters are y; ``eval()`` sets them to x, the weights to evaluate
+and to keep, and ``train()`` sets them back to y.  Stepping in eval mode raises an error.  Running statistics
+of batch normalisation belong to y: recompute them on some batches after ``eval()``.
 
 .. math::
-    v &\\leftarrow \\beta_2 v + (1-\\beta_2) g^2, \\qquad
-    \\hat g = \\frac{g}{\\sqrt{v/(1-\\beta_2^t)} + \\varepsilon} + \\lambda y, \\qquad
-    c = \\frac{t^r \\max(\\alpha)^p}{\\sum_{i \\le t} i^r \\max(\\alpha)^p} \\\\
-    z &\\leftarrow z - \\alpha_t \\hat g, \\qquad x \\leftarrow (1-c)\\,x + c z, \\qquad
-    y = (1-\\beta_1) z + \\beta_1 x
+    v &\leftarrow \beta_2 v + (1-\beta_2) g^2, \qquad
+    \hat g = \frac{g}{\sqrt{v/(1-\beta_2^t)} + \varepsilon} + \lambda y, \qquad
+    c = \frac{t^r \max(\alpha)^p}{\sum_{i \le t} i^r \max(\alpha)^p} \\
+    z &\leftarrow z - \alpha_t \hat g, \qquad x \leftarrow (1-c)\,x + c z, \qquad
+    y = (1-\beta_1) z + \beta_1 x
 
 Only y, z and v are stored.  The step t is counted per group.  ``variant="algoperf"`` is the form of
 AlgoPerf's first entry: there ε is not corrected for the start of v, α_t is at least ε, and the decay is
@@ -22,10 +22,10 @@ Arguments:
     betas: β₁, how far y is from z towards x, between 0 and 1; β₂, decay rate of the second moment.
     eps: ε, added to the root.
     weight_decay: λ.
-    warmup_steps: over so many steps lr rises linearly; 0 does not warm up.
+    warmup_steps: the number of steps in which lr rises linearly; 0 does not warm up.
     r: the power of t in the weights of the average.
     weight_lr_power: p, the power of the largest lr so far in these weights.
-    inner_momentum: decay rate of a mean of the gradients, in place of g in the step; 0 keeps none.
+    inner_momentum: decay rate of a mean of the gradients, which takes the place of g in the step; 0 keeps no mean.
     variant: "schedulefree" or "algoperf", which changes the defaults to lr=0.0017486387539278373,
         betas=(0.9, 0.9955159689799007), weight_decay=0.08121616522670176, r=0.75.
 
@@ -48,7 +48,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import (
     choice,
     fraction,
@@ -69,11 +69,11 @@ from fallline.rules import (
 SCHEDULEFREE, ALGOPERF = 0, 1
 
 
-@rule(betas=("beta1", "beta2"), counts="group", derive={"heavy": lambda inner_momentum: inner_momentum > 0})
+@rule(betas=("beta1", "beta2"), counts="group", derive={"has_momentum": lambda inner_momentum: inner_momentum > 0})
 def schedule_free_adamw(
-    p, g, z: weights, exp_avg_sq: nonneg, exp_avg: signed(when="heavy"), lr_max: group, weight_sum: group, *,
+    p, g, z: weights, exp_avg_sq: nonneg, exp_avg: signed(when="has_momentum"), lr_max: group, weight_sum: group, *,
     lr, beta1: open_fraction, beta2, eps, weight_decay, warmup_steps: nonnegative, r, weight_lr_power,
-    inner_momentum: fraction, variant: choice("schedulefree", "algoperf"), heavy: static, step,
+    inner_momentum: fraction, variant: choice("schedulefree", "algoperf"), has_momentum: static, step,
 ):  # fmt: skip
     algoperf = variant == ALGOPERF
     root = sqrt(1 - beta2**step)
@@ -87,7 +87,7 @@ def schedule_free_adamw(
     c = where(weight_sum > 0, weight / weight_sum, 0.0)
 
     exp_avg_sq = beta2 * exp_avg_sq + (1 - beta2) * g * g
-    if heavy:
+    if has_momentum:
         exp_avg = inner_momentum * exp_avg + (1 - inner_momentum) * g
         g = exp_avg / (1 - inner_momentum**step)
     u = g / (sqrt(exp_avg_sq) / root + eps) + weight_decay * (p + towards_x * (z - p))
@@ -130,10 +130,6 @@ ScheduleFreeAdamW = describe(
     sources=(
         "facebookresearch/schedule_free schedulefree/adamw_schedulefree.py (inner_momentum: unreleased)",
         "mlcommons/submissions_algorithms schedule_free_adamw/submission.py (variant algoperf)",
-    ),
-    elsewhere=(
-        "schedulefree 1.4.1 has no inner_momentum; it is in its repository only",
-        "pytorch_optimizer's ScheduleFreeAdamW adds 1e-15 under the root, beside ε outside of it",
     ),
     deviations=(
         "a new optimizer is in train mode; the source's has to be put there by train() before the first step",

@@ -1,18 +1,18 @@
-"""Schedule-Free Prodigy: finds its own learning rate and needs no schedule.
+r"""Schedule-Free Prodigy: finds its own learning rate and needs no schedule.
 
-Prodigy's estimate of the distance to the solution scales the steps of the iterate z, whose running average
-x is what is evaluated.  The parameters are y, between the two, while training; ``eval()`` makes them x, and
-``train()`` goes back.  Stepping in eval mode raises.  Leave ``lr`` at 1, and warm up over some percent of
-the steps.
+Prodigy's estimate of the distance to the solution scales the steps of the iterate z, and the running average
+x of z is evaluated.  During training the parameters are y, a point between the two; ``eval()`` sets them to x,
+and ``train()`` sets them back to y.  Stepping in eval mode raises an error.  Leave ``lr`` at 1, and warm up
+over some percent of the steps.
 
 .. math::
-    D &= d\\,\\alpha_t, \\qquad
-    n \\leftarrow \\sqrt{\\beta_2}\\,n + \\sum d D \\langle g, \\theta_0 - z \\rangle, \\qquad
-    s \\leftarrow \\sqrt{\\beta_2}\\,s + d D g, \\qquad v \\leftarrow \\beta_2 v + (1-\\beta_2) d^2 g^2 \\\\
-    d &\\leftarrow \\max(d,\\; k\\,n / \\textstyle\\sum |s|), \\qquad
-    z \\leftarrow z - \\lambda D x - \\frac{d D g}{\\sqrt{v} + d\\,\\varepsilon} \\\\
-    x &\\leftarrow (1-c)\\,x + c z, \\qquad c = t^r / \\textstyle\\sum_{i \\le t} i^r, \\qquad
-    y = (1-\\beta_1) z + \\beta_1 x
+    D &= d\,\alpha_t, \qquad
+    n \leftarrow \sqrt{\beta_2}\,n + \sum d D \langle g, \theta_0 - z \rangle, \qquad
+    s \leftarrow \sqrt{\beta_2}\,s + d D g, \qquad v \leftarrow \beta_2 v + (1-\beta_2) d^2 g^2 \\
+    d &\leftarrow \max(d,\; k\,n / \textstyle\sum |s|), \qquad
+    z \leftarrow z - \lambda D x - \frac{d D g}{\sqrt{v} + d\,\varepsilon} \\
+    x &\leftarrow (1-c)\,x + c z, \qquad c = t^r / \textstyle\sum_{i \le t} i^r, \qquad
+    y = (1-\beta_1) z + \beta_1 x
 
 The sums run over all parameters; D has the old d.  If all s are 0, the weights stay.
 
@@ -21,7 +21,7 @@ Arguments:
     betas: β₁, how far y is from z towards x, between 0 and 1; β₂, decay rate of the second moment.
     eps: ε.
     weight_decay: λ, taken at x.
-    warmup_steps: over so many steps lr rises linearly; 0 does not warm up.
+    warmup_steps: the number of steps in which lr rises linearly; 0 does not warm up.
     r: the power of t in the weights of the average.
     d0: where d starts.
     d_coef: k; 2 doubles the estimate, 0.5 halves it.
@@ -44,7 +44,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import (
     abs,
     maximum,
@@ -70,7 +70,7 @@ def schedule_free_prodigy(
     d_coef: positive, shared_lr,
 ):  # fmt: skip
     dlr = d * shared_lr * minimum(1, (k + 1) / warmup_steps)
-    # A group whose lr is 0 keeps its states, and its part of the sums is 0.
+    # A group whose lr is 0 keeps its states and adds nothing to the sums.
     part = where(lr > 0, 1.0, 0.0)
 
     def averaged(old, beta, factor, new):

@@ -1,15 +1,15 @@
-"""Schedule-Free SGD: no learning-rate schedule, because an average of its weights is evaluated.
+r"""Schedule-Free SGD: no learning-rate schedule, because an average of its weights is evaluated.
 
-Gradients are taken at y, a point between the iterate z of plain SGD and the running average x.  The
-parameters are y while training; ``eval()`` makes them x, the weights to evaluate and to keep, and
-``train()`` goes back.  Stepping in eval mode raises.  Use a larger lr than SGD with momentum, and a warm-up
-of some hundreds of steps.  Running statistics of batch normalisation belong to y: recompute them on some
-batches after ``eval()``.
+Gradients are taken at y, a point between the iterate z of plain SGD and the running average x.  During
+training the parameters are y; ``eval()`` sets them to x, the weights to evaluate and to keep, and
+``train()`` sets them back to y.  Stepping in eval mode raises an error.  Use a larger lr than SGD with
+momentum, and a warm-up of some hundreds of steps.  Running statistics of batch normalisation belong to y:
+recompute them on some batches after ``eval()``.
 
 .. math::
-    z &\\leftarrow z - \\alpha_t (g + \\lambda y), \\qquad
-    c = \\frac{t^r \\max(\\alpha)^p}{\\sum_{i \\le t} i^r \\max(\\alpha)^p} \\\\
-    x &\\leftarrow (1-c)\\,x + c z, \\qquad y = (1-\\beta) z + \\beta x
+    z &\leftarrow z - \alpha_t (g + \lambda y), \qquad
+    c = \frac{t^r \max(\alpha)^p}{\sum_{i \le t} i^r \max(\alpha)^p} \\
+    x &\leftarrow (1-c)\,x + c z, \qquad y = (1-\beta) z + \beta x
 
 Only y and z are stored.  The step t is counted per group.
 
@@ -17,7 +17,7 @@ Arguments:
     lr: learning rate α.
     momentum: β, between 0 and 1.
     weight_decay: λ, applied at y.
-    warmup_steps: over so many steps lr rises linearly; 0 does not warm up.
+    warmup_steps: the number of steps in which lr rises linearly; 0 does not warm up.
     r: the power of t in the weights of the average.
     weight_lr_power: p, the power of the largest lr so far in these weights.
 
@@ -40,7 +40,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import group, maximum, minimum, nonnegative, open_fraction, rule, weights, where
 
 

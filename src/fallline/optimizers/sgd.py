@@ -1,13 +1,13 @@
-"""Stochastic gradient descent, with momentum, dampening and Nesterov's form.
+r"""Stochastic gradient descent, with momentum, dampening and Nesterov's form.
 
 Use it where the learning rate can be tuned with care: convolutional networks for vision, convex
-problems, fine-tuning.  It has the smallest memory: one buffer with momentum, none without.
+problems, fine-tuning.  It needs little memory: one buffer with momentum, none without.
 
 .. math::
-    g &\\leftarrow g + \\lambda \\theta \\\\
-    b &\\leftarrow g \\;\\text{(first step)}, \\quad b \\leftarrow \\mu b + (1-\\tau) g \\\\
-    d &= g + \\mu b \\;\\text{(Nesterov)}, \\quad d = b \\;\\text{(momentum)}, \\quad d = g \\\\
-    \\theta &\\leftarrow \\theta - \\alpha d
+    g &\leftarrow g + \lambda \theta \\
+    b &\leftarrow g \;\text{(first step)}, \quad b \leftarrow \mu b + (1-\tau) g \\
+    d &= g + \mu b \;\text{(Nesterov)}, \quad d = b \;\text{(momentum)}, \quad d = g \\
+    \theta &\leftarrow \theta - \alpha d
 
 Arguments:
     lr: learning rate α.
@@ -30,17 +30,17 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import Requirement, describe
+from fallline.optimizers.description import Requirement, describe
 from fallline.rules import direction, rule, signed, static, where
 
 
-@rule(derive={"heavy": lambda momentum: momentum != 0})
+@rule(derive={"has_momentum": lambda momentum: momentum != 0})
 def sgd(
-    p, g, momentum_buffer: signed(when="heavy"), *,
-    lr, momentum, dampening, weight_decay, nesterov: static, heavy: static, first,
+    p, g, momentum_buffer: signed(when="has_momentum"), *,
+    lr, momentum, dampening, weight_decay, nesterov: static, has_momentum: static, first,
 ):  # fmt: skip
     g = g + weight_decay * p
-    if heavy:
+    if has_momentum:
         momentum_buffer = where(first, g, momentum * momentum_buffer + (1 - dampening) * g)
         d = g + momentum * momentum_buffer if nesterov else momentum_buffer
     else:

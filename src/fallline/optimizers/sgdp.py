@@ -1,22 +1,22 @@
-"""SGDP: momentum SGD that takes the radial part out of the steps of scale-invariant weights.
+r"""SGDP: momentum SGD that takes the radial part out of the steps of scale-invariant weights.
 
-What AdamP is to Adam: use it in place of SGD with momentum for networks with normalisations.  The test of
-each tensor and the projection are AdamP's.  Without Nesterov's form the projection is written back into the
-momentum, as its authors do.
+It does for SGD what :class:`AdamP` does for Adam: use it in place of SGD with momentum for networks with
+normalisations.  The test of each tensor and the projection are AdamP's.  Without Nesterov's form the
+projection is written back into the momentum, as in the authors' code.
 
 .. math::
-    b &\\leftarrow \\mu b + (1-\\tau) g, \\qquad d = g + \\mu b \\;\\text{(Nesterov)}, \\quad d = b \\\\
-    \\text{if } & \\max_i |\\cos(g_i, \\theta_i)| < \\delta / \\sqrt{\\dim \\theta_i}: \\quad
-    d_i \\leftarrow d_i - \\hat\\theta_i \\langle \\hat\\theta_i, d_i \\rangle, \\quad
-    \\lambda \\leftarrow w\\lambda \\\\
-    \\theta &\\leftarrow \\left(1-\\frac{\\alpha\\lambda}{1-\\mu}\\right)\\theta - \\alpha d
+    b &\leftarrow \mu b + (1-\tau) g, \qquad d = g + \mu b \;\text{(Nesterov)}, \quad d = b \\
+    \text{if } & \max_i |\cos(g_i, \theta_i)| < \delta / \sqrt{\dim \theta_i}: \quad
+    d_i \leftarrow d_i - \hat\theta_i \langle \hat\theta_i, d_i \rangle, \quad
+    \lambda \leftarrow w\lambda \\
+    \theta &\leftarrow \left(1-\frac{\alpha\lambda}{1-\mu}\right)\theta - \alpha d
 
 with i the rows of ``view(size0, -1)`` and, if that test fails, the whole tensor as one row.
 
 Arguments:
     lr: learning rate α.
     momentum: μ, below 1.
-    dampening: τ, how much of the gradient does not enter the buffer, the first one included.
+    dampening: τ, the part of the gradient that does not enter the buffer, not even at the first step.
     weight_decay: λ, decoupled, and divided by 1 − μ.
     nesterov: look ahead; the buffer is then not projected.
     eps: ε, added to norms.
@@ -39,7 +39,7 @@ References:
 
 # mypy: disable-error-code=no-untyped-def
 from fallline.optimizers.adamp import radial
-from fallline.optimizers.describe import describe
+from fallline.optimizers.description import describe
 from fallline.rules import direction, finite, fraction, nonnegative, rule, static, where
 
 
@@ -73,10 +73,7 @@ SGDP = describe(
     wd_ratio=0.1,
     sources=("clovaai/AdamP adamp/sgdp.py",),
     deviations=(
-        "lr has a default, which the source asks for",
+        "lr has a default; the source requires it",
         "the buffer is called momentum_buffer, as in torch's SGD; the source calls it momentum",
-    ),
-    elsewhere=(
-        "the SGDPs of timm and pytorch_optimizer do not write the projection back into the buffer; the authors do",
     ),
 )

@@ -1,8 +1,8 @@
-"""SophiaG: momentum divided by an estimate of the curvature, with every step clipped to lr.
+r"""SophiaG: momentum divided by an estimate of the curvature, with every step clipped to lr.
 
-For pre-training language models.  The curvature comes from ``update_hessian()``, to be called every ten
-steps or so with the gradients of a loss on labels *sampled from the model's own output*; without these
-calls the estimate stays zero and every step is sign descent (a warning says so after 100 steps):
+It is meant for pre-training language models.  The curvature comes from ``update_hessian()``; call it every ten
+steps or so with the gradients of a loss on labels *sampled from the model's own output*.  Without these calls
+the estimate stays zero and every step is sign descent (a warning says so after 100 steps):
 
 .. code-block:: python
 
@@ -17,10 +17,10 @@ calls the estimate stays zero and every step is sign descent (a warning says so 
         opt.zero_grad(set_to_none=True)
 
 .. math::
-    h &\\leftarrow \\beta_2 h + (1-\\beta_2) \\hat g^2 \\quad\\text{(update\\_hessian)} \\\\
-    m &\\leftarrow \\beta_1 m + (1-\\beta_1) g \\\\
-    \\theta &\\leftarrow (1-\\alpha\\lambda)\\,\\theta - \\alpha\\,\\mathrm{sign}(m)
-        \\min\\!\\left(1, \\frac{|m|}{\\rho B h + 10^{-15}}\\right)
+    h &\leftarrow \beta_2 h + (1-\beta_2) \hat g^2 \quad\text{(update\_hessian)} \\
+    m &\leftarrow \beta_1 m + (1-\beta_1) g \\
+    \theta &\leftarrow (1-\alpha\lambda)\,\theta - \alpha\,\mathrm{sign}(m)
+        \min\!\left(1, \frac{|m|}{\rho B h + 10^{-15}}\right)
 
 Tune ρ so that 10 to 50 % of the coordinates are not clipped.  Settings for GPT-2: 125 M lr 6e-4, ρ 0.05,
 λ 0.2; 355 M 7e-4, 0.08; 770 M 3e-4, 0.05.
@@ -30,8 +30,8 @@ Arguments:
     betas: decay rates (β₁, β₂) of the gradient and of the curvature.
     rho: ρ, the scale of the curvature.
     weight_decay: λ, decoupled.
-    bs: B, the number of tokens per optimizer step (batch × sequence length × accumulation), by which the
-        squared mean gradients are too small.
+    bs: B, the number of tokens per optimizer step (batch × sequence length × accumulation); squared mean
+        gradients underestimate the curvature by this factor.
 
 Example:
     >>> import torch, fallline
@@ -49,7 +49,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.describe import Reminder, describe
+from fallline.optimizers.description import Reminder, describe
 from fallline.rules import abs, direction, minimum, nonneg, positive, rule, sign
 
 
@@ -82,5 +82,4 @@ SophiaG = describe(
     ),
     sources=("Liuhong99/Sophia sophia.py",),
     deviations=("bs is a hyperparameter of the group; in the source it is an argument of step()",),
-    elsewhere=("pytorch_optimizer has SophiaH, whose curvature comes from Hutchinson's estimate and not from labels",),
 )

@@ -1,4 +1,4 @@
-"""The language in which optimizers are written.  Knows nothing of torch, devices, dtypes or threads."""
+"""The language in which optimizers are written.  It is independent of torch, devices, dtypes and threads."""
 
 from fallline.rules.annotations import (
     any_number,

@@ -1,4 +1,4 @@
-"""What a rule's signature may say about its states and hyperparameters."""
+"""Annotations of states and hyperparameters in the signature of a rule."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Axis:
 
 
 def axis(which: int | str) -> Axis:
-    """``shape=axis(-1)``: one value per row (the last axis reduced); ``axis(-2)``: per column;
-    ``axis("rows")``: per row of ``view(size0, -1)``."""
+    """The shape of a state: ``axis(-1)`` has one value per row (the last axis is reduced), ``axis(-2)`` one per
+    column, and ``axis("rows")`` one per row of ``view(size0, -1)``."""
     if which not in (-1, -2, "rows"):
         raise ValueError(f'axis must be -1, -2 or "rows", got {which!r}')
     return Axis(which)
@@ -40,13 +40,13 @@ SCALAR_SHAPES = ("scalar", "group", "optimizer")
 class State:
     """A state of the rule.
 
-    kind:  "signed", "nonneg" or "weights" (a copy or average of parameters): decides the low-bit code.
-    init:  a number, ``"param"`` (a copy of the parameter), ``"grad"`` (the first gradient, seen as the
-           old value in the first step), or the name of a hyperparameter.
-    shape: ``None`` (like the parameter), ``axis(…)``, ``"scalar"`` (a number per parameter), ``"group"``
-           (per parameter group) or ``"optimizer"`` (one number in all).
-    when:  the static argument that switches the state on; ``"not flag"`` for one that switches it off.
-    wide:  True for a state that no format may store in fewer than 32 bits, or the static argument that makes it so.
+    kind:  "signed", "nonneg" or "weights" (a copy or average of parameters); it decides the low-bit code.
+    init:  a number, ``"param"`` (a copy of the parameter), ``"grad"`` (the first gradient, which the first
+           step sees as the old value), or the name of a hyperparameter.
+    shape: ``None`` (like the parameter), ``axis(…)``, ``"scalar"`` (one number per parameter), ``"group"``
+           (one per parameter group) or ``"optimizer"`` (one in all).
+    when:  the static argument that switches the state on; ``"not flag"`` names one that switches it off.
+    wide:  True if no format may store the state in fewer than 32 bits, or the static argument that decides this.
     """
 
     kind: str = "signed"
@@ -69,7 +69,7 @@ class State:
         return bool(statics[self.flag]) == (self.flag == self.when)
 
     def settled(self, statics: Mapping[str, Any]) -> State:
-        """With these static arguments, which may decide whether it stays wide."""
+        """The state with ``wide`` decided by these static arguments."""
         return self(wide=bool(statics[self.wide])) if isinstance(self.wide, str) else self
 
     @property
@@ -84,8 +84,8 @@ class State:
 
     @property
     def low_bit(self) -> bool:
-        """Whether formats of fewer than 32 bits apply: averages of weights, reduced and scalar states stay float32,
-        and what its rule says; where a static argument decides, they may apply."""
+        """Whether formats of fewer than 32 bits may apply.  Averages of weights, reduced states and scalar states stay
+        in 32 bits, and so do wide states."""
         return self.shape is None and self.kind != "weights" and self.wide is not True
 
 
@@ -99,7 +99,7 @@ optimizer = State(shape="optimizer")
 
 @dataclasses.dataclass(frozen=True)
 class Static:
-    """A flag or a choice that is known when the rule is traced: Python's ``if`` works on it."""
+    """A flag or a choice that is known when the rule is traced, so that Python's ``if`` works on it."""
 
     choices: tuple[Any, ...] = (False, True)
 
@@ -117,7 +117,7 @@ static = Static()
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """The numbers a hyperparameter may take."""
+    """The numbers that a hyperparameter may be."""
 
     says: str
     holds: Callable[[float], bool]
@@ -125,14 +125,14 @@ class Range:
     none_means: float | None = None
     """The number that the equations see in place of None."""
     finite: bool = False
-    """Whether an infinity, which may well satisfy ``holds``, is refused."""
+    """Whether an infinity is refused even if it satisfies ``holds``."""
 
     def check(self, name: str, value: Any) -> None:
         if value is None and self.may_be_none:
             return
         try:
             if isinstance(value, (str, bytes)):
-                raise TypeError  # float() would read "1e-3", which is what YAML makes of 1e-3
+                raise TypeError  # float() would accept "1e-3", the string that YAML makes of 1e-3
             number = float(value)
         except (TypeError, ValueError, RuntimeError):
             wanted = f"a number {self.says}" if self.says.startswith((">", "in")) else self.says
@@ -146,7 +146,7 @@ class Range:
             raise ValueError(f"{name} must be {self.says}, got {number:g}")
 
     def number(self, value: Any) -> Any:
-        """What the equations see of a value."""
+        """The number that the equations see for a value."""
         return self.none_means if value is None and self.none_means is not None else value
 
 
@@ -165,8 +165,8 @@ class Choice(Range):
 
 
 def choice(*words: str) -> Choice:
-    """``variant: choice("torch", "hf")``: 0 or 1 in the equations, for ``where`` in scalar work.  What changes
-    the work per element is better a ``static(…)``."""
+    """``variant: choice("torch", "hf")`` is 0 or 1 in the equations, for ``where`` in scalar work.  Use ``static(…)``
+    for a choice that changes the work per element."""
     return Choice(" or ".join(map(repr, words)), lambda _: True, words=words)
 
 
@@ -177,18 +177,18 @@ open_fraction = Range("in (0, 1)", lambda x: 0 < x < 1)
 finite = Range("finite", math.isfinite)
 any_number = Range("a number", lambda x: not math.isnan(x))
 switch = Range("True or False", lambda x: x in (0.0, 1.0))
-"""A flag that is 0 or 1 in the equations: for ``where`` in scalar work, which needs no specialising."""
+"""A flag that is 0 or 1 in the equations, for ``where`` in scalar work, which needs no specialisation."""
 
 
 def optional(numbers: Range, means: float | None = None) -> Range:
-    """``eps: optional(positive)``: a number, or None.  A static argument derived from it says which, and the
-    equations use the number only where there is one.  ``optional(positive, means=math.inf)``: they see that
-    number in place of None."""
+    """``eps: optional(positive)`` is a number or None.  A static argument derived from it tells the two apart, and the
+    equations use the number only where there is one.  With ``optional(positive, means=math.inf)`` the equations see
+    that number in place of None."""
     return dataclasses.replace(numbers, says=f"{numbers.says} or None", may_be_none=True, none_means=means)
 
 
 def conventional_range(name: str) -> Range:
-    """What the field means by a name, for hyperparameters that are not annotated."""
+    """The usual range of a hyperparameter of this name, for hyperparameters that are not annotated."""
     if name.startswith("beta"):
         return fraction
     if name in ("lr", "eps", "weight_decay", "momentum", "lr_decay"):

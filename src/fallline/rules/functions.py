@@ -1,6 +1,6 @@
-"""The functions a rule may call besides Python's arithmetic and comparisons.
+"""The functions that a rule may call besides Python's arithmetic and comparisons.
 
-Some share a builtin's name on purpose (``sum``, ``max``, ``abs``), as in numpy and torch.
+Some have the name of a builtin on purpose (``sum``, ``max``, ``abs``), as in numpy and torch.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ def sign(x: Number) -> Node:
 
 
 def minimum(a: Number, b: Number) -> Node:
-    """The smaller one; NaN if either is, as in torch."""
+    """The smaller of two values; NaN if one of them is NaN, as in torch."""
     return _call("minimum", a, b)
 
 
 def maximum(a: Number, b: Number) -> Node:
-    """The larger one; NaN if either is, as in torch."""
+    """The larger of two values; NaN if one of them is NaN, as in torch."""
     return _call("maximum", a, b)
 
 
@@ -68,7 +68,7 @@ def where(condition: Number, a: Number, b: Number) -> Node:
 
 
 def count(x: Node, axis: Axis = "tensor") -> Node:
-    """How many elements of ``x`` a reduction along ``axis`` runs over."""
+    """The number of elements of ``x`` that a reduction along ``axis`` combines."""
     facts = {
         (Space.FULL, "tensor"): "numel",
         (Space.FULL, "all"): "total",
@@ -94,12 +94,12 @@ def sum(x: Node, axis: Axis = "tensor") -> Node:
 
 
 def max(x: Node, axis: Axis = "tensor") -> Node:
-    """The largest ``x`` along ``axis``; NaN if there is one."""
+    """The largest ``x`` along ``axis``; NaN if there is a NaN."""
     return _graph(x).reduce("max", x, axis)
 
 
 def mean(x: Node, axis: Axis = "tensor") -> Node:
-    """The mean of ``x`` along ``axis``; of no elements it is 0, so that empty tensors leave no NaN behind."""
+    """The mean of ``x`` along ``axis``.  The mean of no elements is 0, so that empty tensors produce no NaN."""
     return sum(x, axis) / maximum(count(x, axis), 1)
 
 
@@ -113,6 +113,5 @@ def norm(x: Node, axis: Axis = "tensor") -> Node:
 
 
 def direction(u: Node) -> Node:
-    """Marks the update direction, the thing that lr multiplies, so that cautious masks and grafting
-    can wrap any rule."""
+    """Marks the update direction, which lr multiplies, so that an option such as ``cautious`` can wrap it."""
     return _graph(u).direction(u)

@@ -1,4 +1,4 @@
-"""Measurements of gradients that every optimizer may want, as rules, so that every lowering has them."""
+"""Measurements of gradients, written as rules so that every lowering can run them."""
 
 # mypy: disable-error-code="no-untyped-def,valid-type"
 from fallline.rules.annotations import optimizer

@@ -1,7 +1,7 @@
 """The graph that a rule becomes when it is traced.
 
 A node is one mathematical operation.  Equal nodes are one object (common subexpressions vanish while
-the graph is built), constants are folded, and every node knows its *space*: over which indices its
+the graph is built), constants are folded, and every node has a *space*, the indices over which its
 value varies.  The space alone decides where a node is computed:
 
     HOST    known before the step begins: hyperparameters, counters, scalar states, shape facts
@@ -25,7 +25,7 @@ Number = Union["Node", float, int, bool]
 
 
 class RuleError(ValueError):
-    """A rule that cannot be one: says where in the rule's source, and what to write instead."""
+    """An error in a rule; the message says where in the rule's source, and what to write instead."""
 
 
 INFIX = {
@@ -39,7 +39,7 @@ INFIX = {
     "and": "&",
     "or": "|",
 }
-"""Operations that Python, torch and C++ write alike."""
+"""Operations that are written the same in Python, torch and C++."""
 
 
 class Space(enum.IntEnum):
@@ -54,7 +54,7 @@ class Space(enum.IntEnum):
 
     @property
     def is_scalar(self) -> bool:
-        """One number for a given parameter."""
+        """Whether the value is one number for a given parameter."""
         return self <= Space.TENSOR
 
 
@@ -74,7 +74,7 @@ def join(a: Space, b: Space) -> Space:
     return a if b == Space.BATCH else b
 
 
-# What a reduction along an axis makes of a space.  A missing entry is an error in the rule.
+# The space of a reduction, by the space of its argument and the axis.  A missing entry is an error in the rule.
 REDUCED: dict[tuple[Space, Any], Space] = {
     (Space.FULL, "all"): Space.ALL,
     (Space.FULL, "tensor"): Space.TENSOR,
@@ -105,8 +105,8 @@ class Node:
         self.graph, self.op, self.args, self.attr = graph, op, args, attr
         self.space, self.level = space, level
         self.is_bool = op in BOOLEAN_OPS or isinstance(attr, bool) or (op == "host" and attr == "first")
-        """Whether it is a truth value.  Those that leave the loop that computes them are stored as 0 and 1: there the
-        graph has the cast ``number``, and ``truth`` where they are used."""
+        """Whether the value is a truth value.  One that leaves the loop that computes it is stored as 0 or 1: the graph
+        then has the cast ``number`` where it is stored, and ``truth`` where it is used."""
         self.index = len(graph.nodes)
 
     def __repr__(self) -> str:
@@ -212,7 +212,7 @@ class Node:
 BOOLEAN_OPS = frozenset({"lt", "le", "eq", "and", "or", "not", "truth"})
 
 
-# IEEE behaviour where Python raises: the host must agree with what a kernel would compute.
+# IEEE behaviour where Python raises, because the host must agree with the kernels.
 
 
 def _divide(a: float, b: float) -> float:
@@ -229,7 +229,7 @@ def _power(a: float, b: float) -> float:
     except OverflowError:
         return math.copysign(math.inf, a) if b % 2 == 1 else math.inf
     except ValueError:
-        # A negative power of zero, or a broken power of a negative number.
+        # A negative power of zero, or a fractional power of a negative number.
         return (math.copysign(math.inf, a) if b % 2 == 1 else math.inf) if a == 0 else math.nan
 
 
@@ -252,7 +252,7 @@ def _maximum(a: float, b: float) -> float:
     return a if a > b or a != a else b
 
 
-# How each elementwise operation is computed on the host, in float64.  The keys are the language.
+# The elementwise operations of the language, and how the host computes them in float64.
 HOST_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -279,7 +279,7 @@ HOST_FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-# Casts, which the graph puts in where a truth value is stored between the loops that compute and use it.
+# The graph inserts these casts where a truth value is stored between the loops that compute and use it.
 CASTS: dict[str, Callable[..., Any]] = {"number": float, "truth": bool}
 
 
@@ -288,16 +288,16 @@ class Graph:
 
     def __init__(self, ndim: int | None = None) -> None:
         self.ndim = ndim
-        """How many axes the parameter has; None if the rule did not ask."""
+        """The number of axes of the parameter; None if the rule does not ask for it."""
         self.nodes: list[Node] = []
         self._known: dict[tuple[Any, ...], Node] = {}
         self._axes: set[bool] = set()
-        """Whether the rule uses the rows of view(size0, -1), and whether those of matrices."""
+        """Which rows the rule uses: True for those of view(size0, -1), False for those of matrices."""
         self.wrap_direction: Callable[[Node], Node] | None = None
         self.has_direction = False
 
     def _make(self, op: str, args: tuple[Node, ...], attr: Any, space: Space, level: int) -> Node:
-        # Zeros of both signs are equal, but not the same number.
+        # 0.0 and -0.0 compare equal, but are different constants.
         known_by = attr.hex() if isinstance(attr, float) else attr
         key = (op, tuple(a.index for a in args), type(attr), known_by, space)
         node = self._known.get(key)
@@ -325,7 +325,7 @@ class Graph:
         return self._make("host", (), name, Space.HOST, 0)
 
     def apply(self, op: str, *values: Number) -> Node:
-        """An elementwise operation, simplified where that is exact."""
+        """An elementwise operation, simplified where the simpler form is exact."""
         args = tuple(
             self._typed(op, position, v if isinstance(v, Node) else self.const(v)) for position, v in enumerate(values)
         )
@@ -339,12 +339,12 @@ class Graph:
         if op not in ("and", "or", "not") and (op != "where" or position > 0):
             return self.apply("where", value, 1.0, 0.0) if value.is_bool else value
         if not value.is_bool:
-            what = "the condition of where" if op == "where" else f"what `{LOGIC[op]}` joins"
+            what = "the condition of where" if op == "where" else f"an operand of `{LOGIC[op]}`"
             raise RuleError(f"{what} must be a truth value, such as x > 0 or x != 0, got a number")
         return value
 
     def _index_by(self, space: Space) -> None:
-        """Checks that the parameter has the rows or columns that the rule speaks of."""
+        """Checks that the parameter has the rows or columns that the rule uses."""
         by_dim0 = space == Space.DIM0
         if by_dim0 and not self.ndim:
             raise RuleError('axis "rows" needs an axis: take the keyword argument `ndim` and use it only if ndim >= 1')
@@ -365,7 +365,7 @@ class Graph:
         return self._make(op, args, None, space, max(a.level for a in args))
 
     def _truth_in(self, space: Space, value: Node) -> Node:
-        """A truth value as a loop over ``space`` uses it.  Only what is computed per element stays in its loop."""
+        """A truth value as a loop over ``space`` uses it: stored as a number and cast, unless the loop computes it."""
         if value.op == "const" or value.space == Space.FULL:
             return value
         stored = (
@@ -394,7 +394,7 @@ class Graph:
             }
             return powers[last.attr]() if last.attr in powers else None
         if op == "div" and last.space.is_scalar and not first.space.is_scalar:
-            # Divided once per step in float64 instead of once per element: half an ulp for a division.
+            # One division per step in float64 replaces one per element, at the cost of half an ulp.
             return first * (1.0 / last)
         if op == "neg" and first.op == "neg":
             return first.args[0]
@@ -417,6 +417,6 @@ class Graph:
         return self._make("reduce", (value,), (kind, axis), space, level)
 
     def direction(self, value: Node) -> Node:
-        """Marks ``value``; what wraps directions (a cautious mask) is applied here."""
+        """Marks ``value`` as the direction, and applies the wrapper of directions (a cautious mask) if there is one."""
         self.has_direction = True
         return self.wrap_direction(value) if self.wrap_direction else value

@@ -1,10 +1,10 @@
-"""A traced rule, ordered into what a lowering executes.
+"""A traced rule in the order in which a lowering executes it.
 
-``host`` first: all scalar work that depends on hyperparameters, counters and scalar states, in float64,
-once per step and set of equal values.  Then for k = 0 … last: *stage* k (small arrays and scalars that
-follow from finished reductions), and *pass* k over the elements.  Every pass but the last only reads
-and computes reductions; the last recomputes and writes, so that a low-bit state and a norm computed
-from it cannot disagree.
+``host`` comes first: all scalar work that depends on hyperparameters, counters and scalar states, in
+float64, once per step and set of equal values.  Then, for k = 0 … last, come *stage* k (small arrays and
+scalars that follow from finished reductions) and *pass* k over the elements.  Every pass but the last
+only reads and computes reductions; the last recomputes and writes, so that a low-bit state and a norm
+computed from it cannot disagree.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Program:
     param: str
     grad: str
     states: Mapping[str, State]
-    """The states this specialisation has."""
+    """The states of this specialisation."""
     operands: tuple[str, ...]
     """Full-size tensors in memory order of the kernels: the parameter, the gradient, full-size states."""
     small_operands: tuple[str, ...]
@@ -39,7 +39,7 @@ class Program:
     """Scalars of the host that passes and stages read: one set of numbers per (group, step value)."""
     stages: tuple[tuple[Node, ...], ...]
     reductions: tuple[tuple[Node, ...], ...]
-    """``reductions[k]`` is computed by pass k; there is one pass more than entries here."""
+    """Pass k computes ``reductions[k]``; the last pass has no entry."""
     writes: Mapping[str, Node]
     small_writes: Mapping[str, Node]
     host_writes: Mapping[str, Node]
@@ -51,7 +51,7 @@ class Program:
 
     @property
     def elementwise(self) -> bool:
-        """One pass, no reductions, no small arrays: layout and grouping do not matter."""
+        """Whether one pass without reductions and small arrays suffices, so that layout and grouping do not matter."""
         return not self.reductions and not self.small_operands
 
     @functools.cached_property
@@ -60,30 +60,30 @@ class Program:
 
     @functools.cached_property
     def stage_rounds(self) -> tuple[tuple[tuple[Node, ...], ...], ...]:
-        """For each stage, its reductions of small arrays by round: each round needs the results of those before it.
+        """For each stage, its reductions of small arrays by round; a round needs the results of the earlier ones.
 
-        Where a parameter is in pieces, so may be such an array, and the pieces' results must be joined after a round.
+        If a parameter is in pieces, such an array may be, too; then the results of the pieces are joined after a round.
         """
         return tuple(_rounds(nodes) for nodes in self.stages)
 
     def round_in_stage(self, k: int, nodes: Iterable[Node]) -> int:
-        """After how many rounds of stage ``k`` all these nodes can be computed."""
+        """The number of rounds of stage ``k`` after which all these nodes can be computed."""
         depth = _depths(self.stages[k])
         return max((depth[node.index] for node in nodes), default=0)
 
     @functools.cached_property
     def over_all(self) -> dict[int, int]:
-        """The reductions over all parameters: index of the node → which of them it is, in order."""
+        """The reductions over all parameters: index of the node → its position among them."""
         nodes = [node for level in self.reductions for node in level if node.space == Space.ALL]
         return {node.index: position for position, node in enumerate(nodes)}
 
     @functools.cached_property
     def couples_parameters(self) -> bool:
-        """Whether a reduction runs over all parameters, so that they must step together."""
+        """Whether a reduction runs over all parameters, so that all of them must step together."""
         return bool(self.over_all)
 
     def pass_nodes(self, k: int) -> list[Node]:
-        """The full-size nodes pass ``k`` computes, in order."""
+        """The full-size nodes that pass ``k`` computes, in order."""
         if k < len(self.reductions):
             roots = [arg for node in self.reductions[k] for arg in node.args]
         else:
@@ -148,8 +148,8 @@ def _host_name(node: Node) -> str:
 
 
 def reachable(roots: Iterable[Node], through: Callable[[Node], bool] = lambda node: True) -> list[Node]:
-    """The nodes that ``roots`` need, themselves included, each after its arguments; nothing that ``through`` refuses,
-    nor what only that needs."""
+    """The nodes that ``roots`` need, including themselves, each after its arguments.  Nodes that ``through`` refuses
+    are left out, and so are those that only they need."""
     found: dict[int, Node] = {}
     pending = list(roots)
     while pending:
@@ -177,13 +177,13 @@ def _rounds(stage: Sequence[Node]) -> tuple[tuple[Node, ...], ...]:
 
 
 def _is_pass(node: Node) -> bool:
-    """Whether the node is a reduction that takes a pass over the elements."""
+    """Whether the node is a reduction that needs a pass over the elements."""
     return node.op == "reduce" and node.args[0].space == Space.FULL
 
 
 def _levels(needed: Sequence[Node], last: int) -> dict[int, int]:
-    """After how many passes each node is known.  A reduction whose result is needed only later waits for the
-    pass that reads the most of its operands anyway."""
+    """The number of passes after which each node is known.  A reduction whose result is not needed at once waits for
+    the pass that reads the most of its operands anyway."""
     deadline = dict.fromkeys((node.index for node in needed), last)
     for node in reversed(needed):
         limit = node.level - 1 if _is_pass(node) else deadline[node.index]
@@ -193,7 +193,7 @@ def _levels(needed: Sequence[Node], last: int) -> dict[int, int]:
     def reads(node: Node) -> set[Any]:
         return {n.attr for n in reachable(node.args) if n.op == "operand" and n.space == Space.FULL}
 
-    # What must be ready at once decides what a pass reads.
+    # Reductions that are needed at once decide which operands a pass reads.
     read: dict[int, set[Any]] = {k: set() for k in range(1, last + 1)}
     for node in needed:
         if _is_pass(node) and (deadline[node.index] == node.level or node.space == Space.ALL):
@@ -225,8 +225,8 @@ def assemble(
         tuple(n for n in needed if n.space in SMALL and level[n.index] == k and n.op != "operand" and not _is_pass(n))
         for k in range(last + 1)
     )
-    # Nodes outside the host that read a number of the host directly.  In the order of use: forms of a rule that
-    # differ on the host only then have the same kernel.
+    # Nodes outside the host that read a number of the host directly.  They come in the order of use, so that forms
+    # of a rule that differ only on the host have the same kernel.
     consumers = [n for n in needed if n.space != Space.HOST]
     read = {a.index: a for n in consumers for a in n.args if a.space == Space.HOST and a.op != "const"}
     for node in (*writes.values(), *small_writes.values()):
@@ -236,7 +236,7 @@ def assemble(
     operands = tuple(
         name
         for name in (rule.param_name, rule.grad_name, *(n for n, s in states.items() if s.shape is None))
-        # A step passes over parameters without gradient even if its equations do not need one.
+        # A step skips parameters without a gradient even if its equations do not use the gradient.
         if name == rule.param_name or name in used or name in writes or (name == rule.grad_name and not trace.entry)
     )
     spaces = {n.space for n in needed}
@@ -275,10 +275,10 @@ def _sort_writes(
         if node.is_bool:
             raise RuleError(f"returns a truth value for {name}; use where(condition, 1.0, 0.0)")
         if node.op in ("operand", "host") and node.attr == name:
-            continue  # a state that is returned as it came
+            continue  # a state that is returned unchanged
         if name not in states and name != rule.param_name:
             if node.space != Space.HOST:  # the counter, which only an entry point may set
-                raise RuleError(f"{name} is a number of steps; it cannot follow from what is in memory")
+                raise RuleError(f"{name} is a number of steps; it cannot depend on tensors, only on numbers")
             host[name] = node
         elif state is not None and state.is_scalar:
             widest = Space.TENSOR if state.shape == "scalar" else Space.ALL

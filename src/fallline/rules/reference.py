@@ -1,4 +1,4 @@
-"""Pickling by reference: as functions and classes, by the name under which a module has them."""
+"""Pickling by reference: like functions and classes, by the name under which a module holds them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def reference(value: Any, what: str) -> str:
 
 
 class Referenced:
-    """What exists once wherever it is used: a copy is the thing itself."""
+    """An object that exists once: a copy is the object itself, and a pickle is its name."""
 
     __qualname__: str
 

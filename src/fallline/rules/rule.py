@@ -32,14 +32,14 @@ STEP = "step"
 COUNTERS = (STEP, "first")
 FACTS = ("numel", "total", "ndim", "rows", "cols", "batch", "size0", "row_length", "dtype_eps", "shared_lr")
 RESERVED = (*COUNTERS, *FACTS, "params", "master")
-"""What no state may be called: names of numbers that every rule may ask for, and of entries beside its states."""
+"""Names that no state may have: numbers that every rule may ask for, and entries that lie beside its states."""
 TRACED_NDIMS = (0, 1, 2, 3, 4)
 """A rule that asks for ``ndim`` is checked at its declaration for these."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Trace:
-    """Which specialisation of a rule is meant."""
+    """Names one specialisation of a rule."""
 
     statics: tuple[tuple[str, Any], ...] = ()
     ndim: int | None = None
@@ -76,7 +76,7 @@ class Rule(Referenced):
         self.derive = dict(derive)
         self.entries: dict[str, Entry] = {}
         self.has_direction = False
-        """Whether the equations mark their direction, so that something can wrap it."""
+        """Whether the equations mark their direction, so that options can wrap it."""
         self.__doc__, self.__module__ = function.__doc__, function.__module__
         self.__qualname__ = function.__qualname__
 
@@ -123,10 +123,10 @@ class Rule(Referenced):
         place = _where(self.function)
         for name in (*self.hypers, *self.statics, *self.aliases):
             if name in ("params", "param_names", "self"):
-                raise RuleError(f"{place}: an argument cannot be called {name}; it means something else, rename it")
+                raise RuleError(f"{place}: an argument cannot be called {name}, which has another meaning; rename it")
         for name, state in self.states.items():
             if name in RESERVED:
-                raise RuleError(f"{place}: a state cannot be called {name}; it means something else, rename it")
+                raise RuleError(f"{place}: a state cannot be called {name}, which has another meaning; rename it")
             if state.kind not in KINDS:
                 raise RuleError(f"{place}: the state {name} is of kind {state.kind!r}; use {', '.join(KINDS)}")
             if not (state.shape is None or isinstance(state.shape, Axis) or state.shape in SCALAR_SHAPES):
@@ -172,8 +172,8 @@ class Rule(Referenced):
                 )
 
     def entry(self, name: str | None = None, *, writes: Sequence[str]) -> Callable[[Callable[..., Any]], Rule]:
-        """Declares a further function on the same states.  It returns the values of ``writes``, in order; that of
-        ``"step"`` is the number of steps that shall count as done."""
+        """Declares a further function on the same states.  It returns the new values of ``writes``, in this order; the
+        value of ``"step"`` is the number of steps that count as done."""
 
         def declare(function: Callable[..., Any]) -> Rule:
             key = name or function.__name__
@@ -222,7 +222,7 @@ class Rule(Referenced):
 
     def _derived(self, name: str, values: Mapping[str, Any]) -> Any:
         found = self.derive[name](*(values[source] for source in self.derived_from[name]))
-        # A tensor compares to a tensor: take the plain choice that it equals.
+        # Comparing a tensor gives a tensor; this takes the plain choice that equals it.
         return next((choice for choice in self.statics[name].choices if choice == found), found)
 
     def trace_for(
@@ -276,7 +276,7 @@ class Rule(Referenced):
             ) from error
 
     def _operands(self, graph: Graph, trace: Trace, states: Mapping[str, State]) -> dict[str, Node | None]:
-        """What the positional arguments stand for; None for states that this specialisation does not have."""
+        """The nodes of the positional arguments; None for states that this specialisation does not have."""
         grad = graph.operand(self.grad_name, Space.FULL)
         if trace.cautious:
             graph.wrap_direction = cautious(grad)
@@ -314,8 +314,8 @@ class Rule(Referenced):
 
 
 def cautious(grad: Node) -> Callable[[Node], Node]:
-    """Liang et al. 2024 (arXiv 2411.16085): drop the part of a direction that the gradient opposes, and
-    scale the rest up so that its mean stays."""
+    """Drops the part of a direction that the gradient opposes, and divides the rest by the share that is kept
+    (Liang et al. 2024, arXiv 2411.16085)."""
 
     def wrap(u: Node) -> Node:
         keep = where(u * grad > 0.0, 1.0, 0.0)
@@ -341,7 +341,7 @@ def _signature(function: Callable[..., Any]) -> tuple[list[str], list[str], dict
     try:
         notes = inspect.get_annotations(function, eval_str=True)
     except Exception as error:
-        # With `from __future__ import annotations` they are evaluated only now.
+        # With `from __future__ import annotations`, annotations are evaluated only here.
         raise RuleError(
             f"{_where(function)}: {error}; annotations must be names that the file imports "
             "(remove `from __future__ import annotations` if the rule is declared inside a function)"
@@ -350,7 +350,7 @@ def _signature(function: Callable[..., Any]) -> tuple[list[str], list[str], dict
 
 
 def _where(function: Callable[..., Any], error: BaseException | None = None) -> str:
-    """``file:line`` of the rule; of the line inside it that raised, or of what it returned, if there is an error."""
+    """``file:line`` of the rule or, given an error, of the line inside the rule that raised it or that returned."""
     code = function.__code__
     if error is None:
         return f"{code.co_filename}:{code.co_firstlineno}"
@@ -388,9 +388,9 @@ def rule(
 ) -> Any:
     """Declares an optimizer's equations.
 
-    Positional arguments: the parameter, its gradient, the states.  Keyword-only arguments:
-    hyperparameters of the group, the counters ``step`` (from 1) and ``first``, and shape facts.
-    Returns the new parameter and the new states.
+    The positional arguments are the parameter, its gradient and the states.  The keyword-only arguments are
+    hyperparameters of the group, the counters ``step`` (from 1) and ``first``, and shape facts.  The function
+    returns the new parameter and the new states.  ``docs/rules.md`` is the guide.
 
     >>> from fallline.rules import rule, sign
     >>> @rule
@@ -398,10 +398,11 @@ def rule(
     ...     m = beta * m + (1 - beta) * g
     ...     return p - lr * sign(m), m
 
-    ``aliases``: what users pass → what the equations use, ``@rule(betas=("beta1", "beta2"))``.
-    ``derive``: static arguments computed from hyperparameters, ``{"heavy": lambda momentum: momentum != 0}``, or
+    ``aliases``: one argument of the user for several of the equations, ``@rule(betas=("beta1", "beta2"))``.
+    ``derive``: static arguments computed from hyperparameters, ``{"has_momentum": lambda momentum: momentum != 0}``, or
     from the number of axes and other static arguments, ``{"factored": lambda ndim: ndim > 1}``.
-    ``counts``: ``"parameter"`` (a parameter without gradient does not advance) or ``"group"``.
+    ``counts``: whether ``step`` is counted per ``"parameter"`` (one without a gradient does not advance) or per
+    ``"group"``.
     """
 
     def declare(function: Callable[..., Any]) -> Rule:

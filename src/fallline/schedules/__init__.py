@@ -1,6 +1,6 @@
 """Learning-rate schedules, each as a closed form (a function) and as torch's ``LRScheduler`` (a class).
 
-``lr(s)`` is the rate of the update that has s updates before it, as torch counts: s = 0 for the first.
+``lr(s)`` is the rate of the update that follows s updates, as torch counts: the first update has s = 0.
 """
 
 from fallline.schedules.equal_cycles import EqualCycles, equal_cycles

@@ -10,16 +10,17 @@ from torch.optim.lr_scheduler import LRScheduler
 
 
 class ClosedForm(LRScheduler):
-    """Sets each group's rate to ``form(s, peak, **settings)``: s updates done, peak the group's initial rate.
+    """Sets each group's rate to ``form(s, peak, **settings)``, where s is the number of updates done and peak is the
+    group's initial rate.
 
-    Nothing is carried from one rate to the next, so the rate after a restart is exactly that without one.
+    No rate depends on the one before, so that a run continued from a checkpoint has exactly the same rates.
     ``state_dict()`` holds numbers and strings only.  Call ``step()`` after each ``optimizer.step()``.
     """
 
     form: ClassVar[Callable[..., Any]]
 
     def __init__(self, optimizer: torch.optim.Optimizer, last_epoch: int = -1, **settings: Any):
-        # Evaluating checks the arguments before anything of the optimizer is changed.
+        # This evaluation checks the arguments before the optimizer is changed.
         type(self).form(0, 1.0, **settings)
         self.settings = settings
         super().__init__(optimizer, last_epoch)

@@ -1,18 +1,18 @@
-"""Cycles of equal length and equal peak, each a linear warm-up and half a cosine: AlgoPerf's Cyclic LR.
+r"""Cycles of equal length and equal peak, each a linear warm-up and half a cosine: AlgoPerf's Cyclic LR.
 
 With one cycle it is the schedule of AlgoPerf's LAWA entries.
 
 .. math::
-    L = T/c; \\text{ for the first } \\varphi = 0, …, c-1 \\text{ that fits:} \\quad
-    & s \\le \\varphi L + W: \\; m + (\\alpha - m) \\frac{s - \\varphi L}{W} \\\\
-    & s \\le (\\varphi + 1) L: \\;
-        m + \\frac{\\alpha - m}{2}\\left(1 + \\cos\\pi\\frac{s - \\varphi L - W}{L - W}\\right)
+    L = T/c; \text{ for the first } \varphi = 0, …, c-1 \text{ that fits:} \quad
+    & s \le \varphi L + W: \; m + (\alpha - m) \frac{s - \varphi L}{W} \\
+    & s \le (\varphi + 1) L: \;
+        m + \frac{\alpha - m}{2}\left(1 + \cos\pi\frac{s - \varphi L - W}{L - W}\right)
 
 with α the group's rate and m = ``lr_min``, which is also the rate after T.
 
 Arguments:
     optimizer: its groups' rates are the peaks.
-    total_steps: T, updates in all.
+    total_steps: T, the number of updates in all.
     warmup_steps: W, in every cycle.  AlgoPerf's is int(w·T): a share of the whole training, not of the cycle.
     cycles: c.
     lr_min: m.

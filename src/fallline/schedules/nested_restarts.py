@@ -1,21 +1,21 @@
-"""Warm-up and cosine to zero, then restarts whose peaks lie on an outer warm-up and cosine: CASPR's schedule.
+r"""Warm-up and cosine to zero, then restarts whose peaks lie on an outer warm-up and cosine: CASPR's schedule.
 
-The first leg alone is a complete training; each restart goes on from there at the rate that the long training
-would have had at that time, and comes down to zero again.
+The first leg alone is a complete training; each restart continues from there at the rate that the long
+training would have had at that time, and falls to zero again.
 
 .. math::
-    T_1 = 0.53571619898\\,T,\\; T_2 = 0.75\\,T,\\; W_1 = \\text{int}(w T_1), \\qquad
-    o = \\text{warm-up over int}(wT) \\text{ and cosine } \\alpha \\to 0 \\text{ at } T \\\\
-    \\text{lr}(s): \\; \\alpha s / W_1 \\;(s < W_1); \\quad \\alpha \\to 0 \\;(s < T_1); \\quad
-    o(T_1) \\to 0 \\;(s < T_2); \\quad o(T_2) \\to 0 \\;(s < T); \\quad 0
+    T_1 = 0.53571619898\,T,\; T_2 = 0.75\,T,\; W_1 = \text{int}(w T_1), \qquad
+    o = \text{warm-up over int}(wT) \text{ and cosine } \alpha \to 0 \text{ at } T \\
+    \text{lr}(s): \; \alpha s / W_1 \;(s < W_1); \quad \alpha \to 0 \;(s < T_1); \quad
+    o(T_1) \to 0 \;(s < T_2); \quad o(T_2) \to 0 \;(s < T); \quad 0
 
 where → is half a cosine.  T₁ and T₂ are not rounded; the first update has rate 0.
 
 Arguments:
     optimizer: its groups' rates are the peaks α.
-    total_steps: T, updates in all.
+    total_steps: T, the number of updates in all.
     warmup_factor: w, the share of the warm-up: of T₁ in the first leg, of T in the outer curve.
-    restarts: where legs end, as shares of T.
+    restarts: the ends of the legs, as shares of T.
 
 Example:
     >>> import torch, fallline

@@ -1,17 +1,17 @@
-"""Linear warm-up, then half a cosine down: the usual schedule of transformers and of AlgoPerf's entries.
+r"""Linear warm-up, then half a cosine down: the usual schedule of transformers and of AlgoPerf's entries.
 
 .. math::
-    \\text{lr}(s) = \\alpha \\frac{s}{W} \\;(s < W), \\qquad
-    \\text{lr}(s) = e + \\frac{\\alpha - e}{2}\\left(1 + \\cos \\pi\\frac{s - W}{D - W}\\right)
-    \\;(W \\le s \\le D), \\qquad e \\;\\text{after that}
+    \text{lr}(s) = \alpha \frac{s}{W} \;(s < W), \qquad
+    \text{lr}(s) = e + \frac{\alpha - e}{2}\left(1 + \cos \pi\frac{s - W}{D - W}\right)
+    \;(W \le s \le D), \qquad e \;\text{after that}
 
 with α the group's rate, e = ``lr_end`` and D = int(``cosine_decay_fraction`` · ``total_steps``).
 
 Arguments:
     optimizer: its groups' rates are the peaks.
-    total_steps: T, updates in all.
+    total_steps: T, the number of updates in all.
     warmup_steps: W.  AlgoPerf's points give a factor w: int(w·T), in NadamP int(w·D).
-    cosine_decay_fraction: where the decay ends; 0.75 leaves ``lr_end`` for the last quarter.
+    cosine_decay_fraction: the share of T after which the decay ends; 0.75 leaves ``lr_end`` for the last quarter.
     lr_end: the last rate.
     first_step: how the ramp begins.  "jax": at 0, so the first update has rate 0; "torch-linear": at 1e-10·α;
         "peak-first": the first update has rate α, the others are as in "jax".

@@ -1,20 +1,20 @@
-"""Linear warm-up, a long time at the peak, and a short decay at the end.
+r"""Linear warm-up, a long stretch at the peak, and a short decay at the end.
 
 Use it when the length of the training is not known at the start: train at the peak as long as you like, and
 run the decay from any checkpoint.
 
 .. math::
-    \\text{lr}(s) = \\alpha \\frac{s}{W} \\;(s < W), \\quad \\alpha \\;(s \\le T - D), \\quad
-    e + (\\alpha - e)\\,d\\!\\left(\\frac{s - (T - D)}{D}\\right) \\;(s \\le T), \\quad
-    e \\;\\text{after that} \\\\
-    d(x) = 1 - x \\;\\text{(linear)}, \\quad \\tfrac{1}{2}(1 + \\cos \\pi x) \\;\\text{(cosine)}, \\quad
-    1 - \\sqrt{x} \\;\\text{(1-sqrt)}
+    \text{lr}(s) = \alpha \frac{s}{W} \;(s < W), \quad \alpha \;(s \le T - D), \quad
+    e + (\alpha - e)\,d\!\left(\frac{s - (T - D)}{D}\right) \;(s \le T), \quad
+    e \;\text{after that} \\
+    d(x) = 1 - x \;\text{(linear)}, \quad \tfrac{1}{2}(1 + \cos \pi x) \;\text{(cosine)}, \quad
+    1 - \sqrt{x} \;\text{(1-sqrt)}
 
 with α the group's rate and e = ``lr_end``.
 
 Arguments:
     optimizer: its groups' rates are the peaks.
-    total_steps: T, updates in all.
+    total_steps: T, the number of updates in all.
     decay_steps: D; 10 to 20 % of T is usual.
     warmup_steps: W.
     decay: "linear", "cosine" or "1-sqrt".

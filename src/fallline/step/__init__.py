@@ -1,1 +1,1 @@
-"""Which implementation of an optimizer's step, from which size, and how far from the limit."""
+"""Compares implementations of an optimizer's step: which is fastest from which size, and how far from the limit."""

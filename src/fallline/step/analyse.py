@@ -1,4 +1,4 @@
-"""From raw samples to what they say: times, speeds, gates, and a winner or a tie for every cell."""
+"""Turns raw samples into results: times, speeds, gates, and a winner or a tie for every cell."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from fallline.step.results import ArmRecord, CellRecord
 
 @dataclasses.dataclass
 class ArmResult:
-    """What is known of one arm in one cell."""
+    """The results of one arm in one cell."""
 
     name: str
     missing: str | None
     seconds: Estimate | None = None
-    """Per step."""
+    """Seconds per step."""
     gb_per_s: Estimate | None = None
-    """Bytes that the step has to move, 1e9 of them per second."""
+    """The bytes that the step has to move, in 1e9 per second."""
     fraction: Estimate | None = None
-    """Of the probe's speed in the same rounds, over as much memory."""
+    """The fraction of the probe's speed in the same rounds, over as much memory."""
     launches: int | None = None
     first_seconds: float | None = None
-    """Its first step in this cell: with compilation, where there is any left to do."""
+    """The time of its first step in this cell, which includes compilation if there is any."""
     samples: Sequence[float] = ()
     far_behind: bool = False
-    """So slow that it was timed twice before the first look: shown, not compared."""
+    """Whether it was so slow that it was timed only twice before the first look; it is shown, but not compared."""
     wrong: list[str] = dataclasses.field(default_factory=list)
-    """What the gates found."""
+    """The findings of the gates."""
 
     @property
     def counts(self) -> bool:
@@ -52,7 +52,7 @@ class CellResult:
     corrected: dict[tuple[str, str], float]
     """p after Holm's correction over the whole table."""
     held_against: list[Cell] = dataclasses.field(default_factory=list)
-    """Cells beside which its times cannot be true; theirs may be the wrong ones."""
+    """Cells whose times contradict those of this cell; either may be wrong."""
 
     @property
     def cell(self) -> Cell:
@@ -70,7 +70,7 @@ class CellResult:
 
     @property
     def limit(self) -> Estimate | None:
-        """GB/s of the probe."""
+        """The speed of the probe in GB/s."""
         probe = self.record.arms.get(PROBE)
         if probe is None or not probe.seconds:
             return None
@@ -78,7 +78,7 @@ class CellResult:
 
     @property
     def medians(self) -> dict[str, float]:
-        """Seconds of all arms that were timed and are believed, those far behind too."""
+        """The seconds of all arms that were timed and are believed, including those far behind."""
         timed = [arm for arm in self.arms.values() if arm.seconds is not None and not arm.wrong]
         return {arm.name: statistics.median(arm.samples) for arm in timed}
 
@@ -89,7 +89,7 @@ class CellResult:
 
     @property
     def tied(self) -> list[str]:
-        """Arms that cannot be told from the fastest."""
+        """The arms that cannot be distinguished from the fastest."""
         first = self.fastest
         if first is None:
             return []
@@ -101,12 +101,12 @@ class CellResult:
         return self.fastest if not self.tied else None
 
     def compare(self, first: str, second: str) -> Comparison:
-        """Of ms per step, in the order asked for."""
+        """The comparison of two arms, of ms per step, in the order asked for."""
         found = self.comparisons.get((first, second))
         return found or _swapped(self.comparisons[second, first], self.record.facts["looks"])
 
     def p(self, first: str, second: str) -> float:
-        """Corrected; 0 for an arm that takes no part, which cannot tie."""
+        """The corrected p-value; 0 for an arm that takes no part and so cannot tie."""
         for pair in ((first, second), (second, first)):
             if pair in self.corrected:
                 return self.corrected[pair]
@@ -143,7 +143,7 @@ class TableResult:
         return [row for row in self.rows if row.wrong]
 
     def parts(self) -> dict[str, TableResult]:
-        """Optimizer → its arms alone: which implementation to take is asked of one optimizer at a time."""
+        """Optimizer → a row with its arms alone, because implementations are compared within one optimizer."""
         groups = self.rows[0].cell.groups if self.rows else {}
         return {optimizer: self._only(names) for optimizer, names in groups.items()}
 
@@ -168,10 +168,10 @@ def analyse(plan: Plan, records: Sequence[CellRecord]) -> list[TableResult]:
 
 
 def doubtful(tables: Sequence[TableResult]) -> dict[Cell, str]:
-    """Cells whose times a gate set aside, or that they were held against, and what it found.
+    """Cells whose times a gate set aside, and the cells that they contradict, each with the finding.
 
-    A shared machine may have been slow or busy for a while: one more measurement tells. No measurement mends wrong
-    values, or a second wrong time, and none is of use while a machine stays as busy as it was for most cells.
+    A shared machine may have been slow or busy for a while, which one more measurement shows. Wrong values or a second
+    wrong time do not become right by measuring, and measuring is useless while a machine stays busy for most cells.
     """
     found: dict[Cell, str] = {}
     rows = {row.cell: row for table in tables for row in table.rows}
@@ -190,7 +190,7 @@ def _row(record: CellRecord) -> CellResult:
 
 
 def _busy(record: CellRecord) -> str | None:
-    """Other work that the machine did meanwhile, where it was so much that no verdict is due."""
+    """Why a cell has no verdict, if other work on the machine took too much meanwhile."""
     reason = record.facts.get("busy")
     return f"the machine was busy: {reason}" if reason else None
 
@@ -208,7 +208,7 @@ def _arm(arm: ArmRecord, record: CellRecord, probe: ArmRecord | None) -> ArmResu
     if beside is not None:
         ratio = paired_ratio(beside, arm.seconds)
         result.fraction = _times(ratio, arm.facts["bytes_moved"] / record.facts["probe"]["bytes"])
-        # Several passes may share what a cache holds, so only bytes that no cache can save are held against the memory.
+        # Passes may share the contents of a cache, so only bytes that no cache can save count against the limit.
         least = arm.facts.get("bytes_once", arm.facts["bytes_moved"]) / arm.facts["bytes_moved"]
         result.wrong += [text for text in [gates.above_bandwidth(_times(result.fraction, least))] if text]
     result.wrong += [text for text in [gates.warm_up_left_in(arm.seconds, beside)] if text]
@@ -234,7 +234,7 @@ def _beside(arm: ArmRecord, probe: ArmRecord | None) -> list[float] | None:
 
 
 def _gate_sizes(table: TableResult) -> None:
-    """Along every line of the grid, and along the number of elements where there is no grid."""
+    """Checks times along every line of the grid or, without a grid, along the number of elements."""
     lines: dict[object, list[CellResult]] = {}
     for row in table.rows:
         if row.busy:  # its times would only cast doubt on others
@@ -260,7 +260,7 @@ def _gate_line(rows: Sequence[CellResult], name: str, family: int) -> None:
             arms[at].wrong.append(text)
     seconds = {count: statistics.median(arm.samples) for count, arm in zip(work, arms, strict=True)}
     flat = gates.changes_nothing("the axis", {count: float(count) for count in work}, seconds)
-    # Tiny tensors may cost the same: only where the memory traffic decides must more of it take longer.
+    # Tiny tensors may cost the same; more work must take longer only where memory traffic decides.
     if flat and max(work) >= 1 << 20:
         for arm in arms:
             arm.wrong.append(flat)

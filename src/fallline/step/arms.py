@@ -17,9 +17,9 @@ from fallline.step.plan import PART, Arm, Cell
 from fallline.step.results import ArmRecord
 
 BLOCK = 1 << 20
-"""Random numbers drawn at once; larger tensors repeat them, which no kernel notices."""
+"""The number of random numbers drawn; larger tensors repeat them, which makes no difference to kernels."""
 Pool = dict[tuple[int, str, torch.dtype], torch.Tensor]
-"""Which tensor, which state, in which format → the memory that all arms use."""
+"""(tensor, state, format) → the memory that all arms use."""
 
 
 def tensors(cell: Cell, seed: int) -> list[Parameter]:
@@ -42,7 +42,7 @@ def _filled(shape: tuple[int, ...], dtype: torch.dtype, block: torch.Tensor) -> 
 
 
 def arms_with_room(cell: Cell, records: dict[str, ArmRecord]) -> list[Arm]:
-    """Those whose memory there is; to be asked before any of it is taken."""
+    """The arms for which there is enough memory; ask this before any memory is taken."""
     found = []
     for arm in cell.arms:
         try:
@@ -56,7 +56,7 @@ def arms_with_room(cell: Cell, records: dict[str, ArmRecord]) -> list[Arm]:
 def build_arms(
     arms: Sequence[Arm], params: Sequence[Parameter], records: dict[str, ArmRecord], dtype: str = "float32"
 ) -> dict[str, Any]:
-    """The optimizers that can be had, one step done; states of one format are the same memory for all of them."""
+    """The optimizers of all arms that work, after one step; states of one format share memory among them."""
     made: dict[str, Any] = {}
     pool: Pool = {}
     elements = sum(param.numel() for param in params)
@@ -76,7 +76,7 @@ def build_arms(
 
 
 def check_room(cell: Cell, arm: Arm) -> None:
-    """Refuses an arm whose temporaries would not fit beside what the cell holds."""
+    """Refuses an arm whose temporaries would not fit beside the memory of the cell."""
     free, wanted = machine.available_memory(), cell.needed_by(arm)
     if free is None:
         return
@@ -85,9 +85,9 @@ def check_room(cell: Cell, arm: Arm) -> None:
 
 
 def _make_states(arm: Arm, optimizer: Any, params: Sequence[Parameter], pool: Pool) -> float:
-    """Steps until all states are there, and puts them into the shared memory; the first step's time.
+    """Steps until all states exist, moves them into the shared memory, and returns the time of the first step.
 
-    In parts of ``PART`` elements: no more than that is held twice, and temporaries are those of a part.
+    This happens in parts of ``PART`` elements, so that only one part is held twice and temporaries stay small.
     """
     grads = [param.grad for param in params]
     first = 0.0
@@ -121,7 +121,7 @@ def _first_step(arm: Arm, optimizer: Any) -> float:
         try:
             seconds = seconds_of(optimizer.step)
         except Exception as error:
-            # A compiler may be missing where our own kernels, which it does not make, work.
+            # A compiler may be missing where the library's kernels, which do not need it, work.
             if implementation.ours and not implementation.compiles:
                 raise
             raise does_not_work(error) from error
@@ -131,7 +131,7 @@ def _first_step(arm: Arm, optimizer: Any) -> float:
 
 
 def _check_native(optimizer: Any) -> None:
-    """An optimizer goes on without a kernel where it has none for its options; that is not what the column says."""
+    """Refuses an optimizer that has no kernel for its options and went on without, because the column promises one."""
     for part in optimizer.explain().parts:
         if not part.lowering.startswith("native"):
             raise Missing(part.reason)
@@ -143,7 +143,7 @@ def share_states(
     pool: Pool,
     part: Sequence[int],
 ) -> None:
-    """The same memory for all arms: where states lie relative to parameters can cost half the bandwidth."""
+    """Gives all arms the same memory, because the distance of states from parameters can cost half the bandwidth."""
     for index in part:
         param = params[index]
         state = optimizer.state[param]

@@ -1,4 +1,4 @@
-"""Everything there is to say about the measurements of a plan, as a document."""
+"""The results of the measurements of a plan, as a document."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fallline.step.results import Results, data_id
 from fallline.step.tables import as_data, records
 
 Against = Grid | str | None
-"""A published table to compare with: a grid, or the name of the preset ``adan-gpt2``, which has a table of its own."""
+"""A published table to compare with: a grid, or the name of the preset ``adan-gpt2``, which brings its own table."""
 
 
 class Report:
@@ -85,7 +85,7 @@ class Report:
 
     @property
     def verdict(self) -> Verdict:
-        """The last line: what to do, and from which data that follows."""
+        """The last line: advice, and the data from which it follows."""
         won = self.wins[0][1] if self.wins else sentences.nothing_compared(self.tables)
         return Verdict(self.comparison.verdict(self.tables, self.memory) or won, self.data, str(self.path))
 
@@ -144,7 +144,7 @@ def circumstances(machines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _merged(notes: list[str]) -> list[str]:
-    """The same reason for many cells in one line."""
+    """Joins the same reason for many cells into one line."""
     by_reason: dict[str, list[str]] = {}
     for note in notes:
         place, separator, reason = note.partition(", ")

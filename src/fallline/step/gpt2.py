@@ -1,7 +1,7 @@
 """GPT-2 as it was published, for its parameter shapes and for the memory of a training step.
 
-Attention is written out, with its dropout: the memory of the scores is what makes head counts matter in the
-tables this is compared with, and a fused attention would hide it.
+Attention is written out, with its dropout, because head counts matter in the published tables through the memory of
+the attention scores, which a fused attention would not allocate.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Gpt2:
         return f"gpt2-{self.heads}x{self.layers}x{self.width}"
 
     def shapes(self) -> list[tuple[int, ...]]:
-        """Of all parameters, in the model's order; the head is the token embedding itself."""
+        """The shapes of all parameters, in the model's order; the head is the token embedding itself."""
         width = self.width
         norm = [(width,), (width,)]
         attention = [(3 * width, width), (3 * width,), (width, width), (width,)]

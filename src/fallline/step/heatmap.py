@@ -1,4 +1,4 @@
-"""Who wins where, as a map: sizes down, counts across, the factor to the next implementation in each tile."""
+"""A map of winners: sizes down, counts across, and in each tile the factor to the next implementation."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ def _tile(row: CellResult) -> Tile:
 
 
 def lead(row: CellResult) -> float:
-    """How many times longer the second fastest takes."""
+    """The ratio of the second fastest time to the fastest."""
     able = sorted(statistics.median(arm.samples) for arm in row.arms.values() if arm.counts)
     return able[1] / able[0] if len(able) > 1 else 1.0

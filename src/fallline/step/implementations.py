@@ -1,4 +1,4 @@
-"""Optimizers by implementation: ours, torch's, and other packages' where they are installed."""
+"""Implementations of optimizers: those of fallline, of torch, and of other packages if these are installed."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from fallline.lower.native.library import NativeUnavailable, library
 from fallline.measure.traffic import AS_PARAMETERS
 
 Build = Callable[[str, Sequence[Parameter], Mapping[str, Any], str], Any]
-"""From an optimizer's registry name, parameters, options and the format of states."""
+"""Makes an optimizer from its registry name, parameters, options and the format of its states."""
 
 
 class Missing(Exception):
-    """An implementation that is not installed, does not have the optimizer, or does not work here; says which."""
+    """Raised if an implementation is not installed, lacks the optimizer, or does not work here; it says which."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,21 +31,21 @@ class Implementation:
     what: str
     build: Build
     states: str | None = None
-    """The format of states if the implementation has one only; ``AS_PARAMETERS``: the dtype of the parameters."""
+    """The format of states if the implementation has only one; ``AS_PARAMETERS`` is the dtype of the parameters."""
     ours: bool = False
     compiles: bool = False
     """Whether its first step compiles."""
     native: bool = False
-    """Whether it is our native kernels: the optimizers themselves go on without, which is not what is asked here."""
+    """Whether it needs native kernels; the optimizer itself would go on without them, which must not be timed here."""
 
 
-# Small, so that thousands of steps on the same gradient stay where they started.
+# A small rate, so that weights hardly move in thousands of steps on the same gradient.
 LEARNING_RATE = 1e-6
 WEIGHT_DECAY = 0.01
 
 
 def hyperparameters(optimizer: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for all implementations: our defaults, a tiny rate, some decay, and what the user set."""
+    """The options of all implementations: fallline's defaults, a tiny rate, some decay, and the user's settings."""
     from fallline.optim.options import GROUP_OPTIONS
     from fallline.optim.registry import find
 
@@ -132,7 +132,7 @@ def _pytorch_optimizer(
 
 
 def _accepted(made: Any, values: Mapping[str, Any], must: Mapping[str, Any], package: str) -> dict[str, Any]:
-    """The arguments that this class knows; one that changes the work and is unknown makes it another optimizer."""
+    """The arguments that this class knows; an unknown argument that changes the work makes it another optimizer."""
     known = inspect.signature(made).parameters
     for name, value in values.items():
         if name not in known and (name in must or value is True):
@@ -172,7 +172,7 @@ ALIASES = {"torch": "torch-fused", "native": "fused"}
 
 
 def named(name: str) -> Implementation:
-    """By name, with the names one would try."""
+    """The implementation of this name; an error lists the names."""
     chosen = IMPLEMENTATIONS.get(ALIASES.get(name, name))
     if chosen is None:
         raise ValueError(f"there is no implementation {name!r}; there are {', '.join(IMPLEMENTATIONS)}")
@@ -182,7 +182,7 @@ def named(name: str) -> Implementation:
 def build(
     name: str, optimizer: str, params: Sequence[Parameter], options: Mapping[str, Any], state_dtype: str = "float32"
 ) -> Any:
-    """That optimizer over these parameters; raises :class:`Missing` with the reason where that is impossible."""
+    """The optimizer over these parameters; raises :class:`Missing` with the reason if that is impossible."""
     chosen = named(name)
     if chosen.native:
         try:
@@ -204,7 +204,7 @@ def build(
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Other packages greet and warn when imported; stdout may have to be JSON alone."""
+    """Silences other packages, which print when they are imported, because stdout may have to be pure JSON."""
     before, said = logging.root.manager.disable, io.StringIO()
     logging.disable(logging.WARNING)
     try:
@@ -218,6 +218,6 @@ def _silence() -> Iterator[None]:
 def does_not_work(error: Exception) -> Missing:
     """A peer or a compiler that fails is a row of the table, not the end of the run."""
     first, *rest = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
-    # "backend='inductor' raised:" is how torch.compile begins, and no reason.
+    # torch.compile begins its messages with "backend='inductor' raised:", which gives no reason.
     reason = f"{first} {rest[0]}" if first.endswith(":") and rest else first
     return Missing(f"does not work here ({type(error).__name__}: {reason})")

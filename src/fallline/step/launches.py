@@ -1,4 +1,4 @@
-"""How many kernels a step starts: operations of torch that touch elements, and native launches."""
+"""Counts the kernels that a step launches: operations of torch that touch elements, and native launches."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _NO_KERNEL = frozenset(
 
 
 def count_launches(optimizer: Any) -> int:
-    """Of one step, which is taken."""
-    # The profiler reports its own start and end on stderr otherwise.
+    """Takes one step and counts its launches."""
+    # Otherwise the profiler reports its start and end on stderr.
     os.environ.setdefault("KINETO_LOG_LEVEL", "9")
     from torch.profiler import ProfilerActivity, profile
 
@@ -28,7 +28,7 @@ def count_launches(optimizer: Any) -> int:
 
 
 def _starts(event: Any) -> bool:
-    """An operation without operations inside that start something, or a compiled function as a whole."""
+    """Whether it is an operation that contains no other launch, or a compiled function as a whole."""
     if event.name.startswith("Torch-Compiled Region"):
         return True
     if not event.name.startswith("aten::") or event.name in _NO_KERNEL or _inside_compiled(event):

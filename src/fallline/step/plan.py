@@ -1,4 +1,4 @@
-"""What a run measures: cells, each with its arms, and how much memory that takes."""
+"""The plan of a run: cells, each with its arms, and the memory that they take."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from fallline.step.temporaries import step_temporaries
 
 PROBE = "probe"
 PART = 1 << 25
-"""Elements whose states are made at once."""
+"""The elements whose states are made at once."""
 PROBE_CACHES = 4
-"""The probe goes through at most so many times the last-level cache: from twice the cache on more is as fast (45 to
-47 GB/s for 64 to 384 MiB on the machine it was tried on), and takes memory."""
+"""The probe goes through at most this multiple of the last-level cache. Beyond twice the cache the speed stays the same
+(45 to 47 GB/s for 64 to 384 MiB on one machine), and more would only take memory."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Arm:
     state_dtype: str = "float32"
 
     def states_of(self, dtype: str) -> str:
-        """The format that its states have for parameters of that dtype, whatever was asked for."""
+        """The actual format of its states for parameters of this dtype, whatever was asked for."""
         states = named(self.implementation).states or self.state_dtype
         return dtype if states == AS_PARAMETERS else states
 
@@ -45,26 +45,26 @@ class Arm:
         return bytes_per_parameter(self.optimizer, dtype, states, **dict(self.options))
 
     def shares_states(self, dtype: str) -> bool:
-        """Whether its states can be the memory of other arms: packed codes and those of other packages cannot."""
+        """Whether its states can share the memory of other arms; packed codes and states of other packages cannot."""
         return self.states_of(dtype) in WIDTHS or (named(self.implementation).ours and self.state_dtype == "int8")
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One row of a table: shapes, and under which conditions they are stepped."""
+    """One row of a table: shapes, and the conditions under which they are stepped."""
 
     label: str
     shapes: Shapes
     arms: tuple[Arm, ...]
     table: str
-    """Which table it is in: rows of a table differ in their shapes only."""
+    """The table of the cell; rows of a table differ only in their shapes."""
     dtype: str = "float32"
     threads: int = 1
     flush: bool = False
     size: int | None = None
-    """Elements of each tensor, in a grid."""
+    """The elements of each tensor, in a grid."""
     steps: int | None = None
-    """Exactly so many timed steps of each arm; otherwise as many as a verdict needs."""
+    """The exact number of timed steps of each arm; None takes as many as a verdict needs."""
     pinned: bool = False
     """Whether threads stay on the first processors."""
 
@@ -78,7 +78,7 @@ class Cell:
 
     @property
     def groups(self) -> dict[str, list[str]]:
-        """Optimizer → the labels of its arms: only these are rivals."""
+        """Optimizer → the labels of its arms; only arms of one optimizer are compared."""
         found: dict[str, list[str]] = {}
         for arm in self.arms:
             found.setdefault(arm.optimizer, []).append(arm.label)
@@ -86,22 +86,22 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Names what is measured; the same in every run that measures the same."""
+        """A name for the measurement, which is the same in every run that measures the same."""
         facts = dataclasses.asdict(self)
         del facts["label"], facts["table"]
-        # What is not asked for is not part of the name, so that files from before the option stay good.
+        # Options that are not used are not part of the name, so that files from before an option stay valid.
         for option in ("steps", "pinned"):
             if not facts[option]:
                 del facts[option]
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:20]
 
     def working_set(self) -> int:
-        """Bytes that a step goes through: parameters, gradients, the largest set of states."""
+        """The bytes that a step goes through: parameters, gradients, and the largest set of states."""
         states = max(arm.bytes(self.dtype).states for arm in self.arms)
         return round(self.elements * (2 * WIDTHS[self.dtype] + states))
 
     def held(self) -> float:
-        """Bytes that stay while the cell is measured: the cell, and states once per format or per arm."""
+        """The bytes in use while the cell is measured: the cell, and states once per format or per arm."""
         sets: dict[str, float] = {}
         for arm in self.arms:
             which = arm.states_of(self.dtype) if arm.shares_states(self.dtype) else f"those of {arm.label}"
@@ -117,19 +117,19 @@ class Cell:
             return 0
 
     def probe_bytes(self) -> int:
-        """What the probe goes through: as much memory as the cell, up to a limit."""
+        """The bytes that the probe goes through: as many as the cell, up to a limit."""
         return min(self.working_set(), PROBE_CACHES * machine.last_level_cache())
 
     def instruments(self) -> int:
-        """Bytes of what measures: the probe, and the memory that flushes caches."""
+        """The bytes of the measurement itself: the probe, and the memory that flushes caches."""
         return self.probe_bytes() + (flush_bytes(machine.last_level_cache()) if self.flush else 0)
 
     def needed(self) -> int:
-        """Bytes at the worst moment."""
+        """The bytes at the peak."""
         return max((self.needed_by(arm) for arm in self.arms), default=0)
 
     def needed_by(self, arm: Arm) -> int:
-        """While its states are made, beside those that all share, or while it is timed, beside the probe."""
+        """The bytes of one arm at its peak: while its states are made, or while it is timed beside the probe."""
         made_twice = min(self.elements, PART) * arm.bytes(self.dtype).states
         return round(self.held() + max(made_twice, self.instruments()) + self.temporaries(arm))
 
@@ -142,7 +142,7 @@ class Plan:
     cells: tuple[Cell, ...]
     notes: tuple[str, ...] = ()
     with_memory: bool = False
-    """Memory is measured too; what does not fit is modelled, not refused."""
+    """Whether memory is measured, too; configurations that do not fit are then modelled, not refused."""
 
     @property
     def tables(self) -> dict[str, list[Cell]]:
@@ -152,7 +152,7 @@ class Plan:
         return found
 
     def family(self, cell: Cell) -> int:
-        """How many comparisons the cell's table has: all pairs of arms of one optimizer, in all its rows."""
+        """The number of comparisons in the cell's table: all pairs of arms of one optimizer, in all its rows."""
         return sum(math.comb(len(names), 2) for other in self.tables[cell.table] for names in other.groups.values())
 
 
@@ -161,11 +161,11 @@ class DoesNotFit(Exception):
 
 
 def check_memory(cells: Sequence[Cell], available: int | None = None) -> None:
-    """Refuses, before anything is measured, what would not fit."""
+    """Refuses a plan that does not fit, before anything is measured."""
     free = machine.available_memory() if available is None else available
     if free is None or not cells:
         return
-    # What is held is quickly known; temporaries are counted only where that fits.
+    # Held memory is quickly known; temporaries are counted only if it fits.
     for needed in (Cell.held, Cell.needed):
         largest = max(cells, key=needed)
         if needed(largest) > free:
@@ -184,12 +184,12 @@ def arms_of(
 
 @dataclasses.dataclass(frozen=True)
 class Conditions:
-    """What is the same for all cells of a request, or makes tables of its own."""
+    """The conditions of a request: those that all cells share, and those that make separate tables."""
 
     dtype: str = "float32"
     threads: tuple[int, ...] = (1,)
     flush: bool | None = None
-    """True or False for all; None flushes everything and shows what fits the cache without as well."""
+    """True or False for all cells; None flushes for all, and also shows cells that fit the cache without flushing."""
     steps: int | None = None
     pinned: bool = False
 

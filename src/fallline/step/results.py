@@ -59,12 +59,12 @@ create table memory (
 )
 
 SAME_MACHINE = ("cpu", "architecture", "cores", "instruction_set", "versions")
-"""Facts that must agree before one file holds the measurements of two runs."""
+"""Facts of two runs that must agree if one file is to hold both."""
 
 
 @dataclasses.dataclass
 class ArmRecord:
-    """What was measured of one arm, or why nothing was."""
+    """The measurements of one arm, or the reason why there are none."""
 
     name: str
     missing: str | None = None
@@ -75,13 +75,13 @@ class ArmRecord:
 
 @dataclasses.dataclass
 class CellRecord:
-    """What was measured of one cell."""
+    """The measurements of one cell."""
 
     cell: Cell
     arms: dict[str, ArmRecord]
     facts: dict[str, Any]
-    """stopped, rounds, looks, working_set, probe, load; share: what the cell got of the machine, busy: why that was too
-    little; wrong: what a gate found before or after the clock; again: why the cell was measured a second time."""
+    """stopped, rounds, looks, working_set, probe, load; share: the cell's share of the machine, busy: why it was too
+    small; wrong: findings of gates before or after timing; again: why the cell was measured a second time."""
     run: int = 0
     measured: str = ""
 
@@ -128,18 +128,18 @@ class Results:
         ]
 
     def done(self, cells: Sequence[Cell]) -> set[str]:
-        """Keys of those that need not be measured again."""
+        """The keys of cells that need not be measured again."""
         known = {row["key"] for row in self.store.rows("select key from cell")}
         return known & {cell.key for cell in cells}
 
     def forget(self, cells: Sequence[Cell]) -> None:
-        """Makes room for measuring again."""
+        """Removes cells, so that they are measured again."""
         with self.store.transaction() as database:
             for cell in cells:
                 _delete(database, cell)
 
     def put(self, record: CellRecord) -> None:
-        """In place of what was there of the cell."""
+        """Stores a record in place of an earlier one of the same cell."""
         specification = json.dumps(dataclasses.asdict(record.cell), default=str)
         with self.store.transaction() as database:
             _delete(database, record.cell)
@@ -159,7 +159,7 @@ class Results:
                 )
 
     def load(self, cells: Sequence[Cell]) -> list[CellRecord]:
-        """Of the cells that are there, in the order asked for."""
+        """The records of the stored cells, in the order asked for."""
         found = []
         for cell in cells:
             rows = self.store.rows("select id, run, measured, facts from cell where key = ?", (cell.key,))
@@ -201,7 +201,7 @@ def _delete(database: sqlite3.Connection, cell: Cell) -> None:
 
 
 def data_id(records: Sequence[CellRecord], memory: Mapping[str, Mapping[str, Any]] | None = None) -> str:
-    """Names the samples, and the figures of memory, that a conclusion was drawn from: other ones, another name."""
+    """A name for the samples and figures of memory behind a conclusion; different data has a different name."""
     digest = hashlib.sha256()
     for record in records:
         digest.update(record.cell.key.encode())

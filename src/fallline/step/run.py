@@ -39,12 +39,12 @@ from fallline.step.results import ArmRecord, CellRecord, Results
 @dataclasses.dataclass(frozen=True)
 class Limits:
     seconds: float = 20.0
-    """Per cell, once the first look is over."""
+    """Seconds per cell after the first look."""
     seed: int = 0
     sample_seconds: float = 0.002
-    """Calls that are shorter are repeated so long, where nothing is flushed and no number of steps is asked for."""
+    """Shorter calls are repeated until a sample lasts this long, unless caches are flushed or steps are counted."""
     told: Callable[[Cell, int, int], None] | None = None
-    """Called after every round with how many are done and how many there will be, as far as that is known."""
+    """Called after every round with the number of rounds done, and the number at which they may end."""
 
 
 Tell = Callable[[Cell, "CellRecord | None"], None]
@@ -52,13 +52,13 @@ Tell = Callable[[Cell, "CellRecord | None"], None]
 
 
 def measure_all(plan: Plan, results: Results, limits: Limits, tell: Tell) -> None:
-    """Measures what the file does not hold yet."""
+    """Measures the cells that the file does not hold yet."""
     done = results.done(plan.cells)
     measure_cells(plan, {cell: None for cell in plan.cells if cell.key not in done}, results, limits, tell)
 
 
 def measure_cells(plan: Plan, cells: Mapping[Cell, str | None], results: Results, limits: Limits, tell: Tell) -> None:
-    """Measures these cells of a plan in random order; with each, why it is measured a second time."""
+    """Measures these cells of a plan in random order; each comes with the reason if it is measured a second time."""
     shuffled = list(cells)
     random.Random(limits.seed).shuffle(shuffled)
     threads = torch.get_num_threads()
@@ -76,7 +76,7 @@ def measure_cells(plan: Plan, cells: Mapping[Cell, str | None], results: Results
 
 
 def _note_second(record: CellRecord, earlier: Sequence[CellRecord], why: str | None) -> None:
-    """Says why a cell was measured again; what it took to compile is known from the first time alone."""
+    """Adds the reason why a cell was measured again, and the compile times, which only the first time shows."""
     record.facts["again"] = why
     for name, arm in record.arms.items():
         took = [first for old in earlier if name in old.arms and (first := old.arms[name].facts.get("first_seconds"))]
@@ -85,7 +85,7 @@ def _note_second(record: CellRecord, earlier: Sequence[CellRecord], why: str | N
 
 
 def _compiling_afresh(cells: Sequence[Cell]) -> contextlib.AbstractContextManager[Any]:
-    """No compiler's cache of an earlier process: compile times are those of a first use."""
+    """Switches the caches of the compiler off, so that compile times are those of a first use."""
     if not any(named(arm.implementation).compiles for cell in cells for arm in cell.arms):
         return contextlib.nullcontext()
     import torch._inductor.config
@@ -173,7 +173,7 @@ def _time(
 
 
 def _circumstances(cell: Cell, sweep: Sweep, seconds: Sequence[float], meter: load.Meter) -> dict[str, Any]:
-    """What the rounds got of the machine, and whether that is too little for a verdict."""
+    """The share of the machine that the rounds got, and whether it is too small for a verdict."""
     share = meter.share(cell.threads)
     speed = sweep.bytes / statistics.median(seconds) / 1e9
     streams = (sweep.reads, sweep.writes)
@@ -189,7 +189,7 @@ def _thinning(cell: Cell, names: Sequence[str], seconds: float, family: int) -> 
 
 
 def _rule(cell: Cell, able: Sequence[str], seconds: float, family: int) -> Rule:
-    """So many steps as asked for, or until the fastest implementation of every optimizer is known."""
+    """Ends after the number of steps asked for, or when the fastest implementation of every optimizer is known."""
     if cell.steps:
         return for_rounds(cell.steps)
     rivals = [[name for name in names if name in able] for names in cell.groups.values()]
@@ -197,7 +197,7 @@ def _rule(cell: Cell, able: Sequence[str], seconds: float, family: int) -> Rule:
 
 
 def _telling(cell: Cell, rule: Rule, told: Callable[[Cell, int, int], None] | None) -> Rule:
-    """The same rule, with somebody told how far it is; every round has a sample of the probe."""
+    """The same rule, which also reports progress; every round has a sample of the probe."""
     if told is None:
         return rule
 
@@ -211,7 +211,7 @@ def _telling(cell: Cell, rule: Rule, told: Callable[[Cell, int, int], None] | No
 
 def _launches(cell: Cell, arm: Arm, optimizer: Any) -> int | None:
     try:
-        if cell.elements > PART:  # as many tensors of as many axes start as many kernels, in less time
+        if cell.elements > PART:  # smaller tensors of the same count and axes launch as many kernels, in less time
             twins = dataclasses.replace(cell, shapes=tuple((2,) * len(shape) for shape in cell.shapes))
             optimizer = build(arm.implementation, arm.optimizer, tensors(twins, 0), dict(arm.options), arm.state_dtype)
             optimizer.step()
@@ -221,7 +221,7 @@ def _launches(cell: Cell, arm: Arm, optimizer: Any) -> int | None:
 
 
 def probe_of(cell: Cell) -> Sweep:
-    """As many streams as the last pass of the arm that has most, over about as much memory as the cell."""
+    """The probe: as many streams as the largest last pass of any arm, over about as much memory as the cell."""
     streams = max((passes(arm.optimizer, **dict(arm.options))[-1] for arm in cell.arms), key=lambda one: one.reads)
     reads = min(streams.reads, MAX_READS)
     elements = max(1, round(cell.probe_bytes() / (4 * reads)))

@@ -12,9 +12,9 @@ from fallline.step.plan import PROBE
 
 MOST_LISTED = 6
 BUSY, ENOUGH = 0.10, 10
-"""The spread of the probe's samples that tells of other work, and samples of a cell before it says anything."""
+"""The spread of the probe's samples that shows other work, and the fewest samples of a cell that count."""
 COMPILES = 0.5
-"""Seconds; a first step that takes so much longer than the others compiled something."""
+"""A first step that takes this many seconds longer than the others compiled something."""
 SIZES = (
     ("up to 1 M parameters", 0, 1e6),
     ("1 to 10 M parameters", 1e6, 1e7),
@@ -54,7 +54,7 @@ def who_wins(table: TableResult) -> str:
 
 
 def region(rows: Sequence[CellResult]) -> str:
-    """Where cells of a grid lie: ``1, 2 tensors of 16384, 65536``; of models, their list."""
+    """The place of cells in a grid, ``1, 2 tensors of 16384, 65536``; for models, a list of them."""
     if not rows:
         return "nowhere"
     if any(row.cell.size is None for row in rows):
@@ -63,7 +63,7 @@ def region(rows: Sequence[CellResult]) -> str:
     by_size: dict[int, list[int]] = {}
     for row in rows:
         by_size.setdefault(row.cell.size or 0, []).append(row.cell.tensors)
-    # Sizes with the same counts are told together.
+    # Sizes with the same counts are listed together.
     together: dict[tuple[int, ...], list[int]] = {}
     for size, counts in sorted(by_size.items()):
         together.setdefault(tuple(sorted(counts)), []).append(size)
@@ -85,7 +85,7 @@ def good_and_poor(table: TableResult, name: str) -> list[str]:
 
 
 def regions(table: TableResult) -> list[str]:
-    """Where each of several winners wins; nothing where one wins all that is won."""
+    """Where each of several winners wins; nothing if one wins every cell that has a winner."""
     won = {name: rows for name, rows in wins(table).items() if rows}
     if len(won) < 2:
         return []
@@ -93,11 +93,11 @@ def regions(table: TableResult) -> list[str]:
 
 
 def told_apart(table: TableResult) -> list[str]:
-    """Ties in full, with what would settle them; of a single row all that can be said."""
+    """Ties in full, with the samples that would settle them; for a single row, all comparisons."""
     found = []
     for row in table.decided:
         first = row.fastest
-        assert first is not None  # or it were not decided
+        assert first is not None  # a decided row has one
         others = [name for name, arm in row.arms.items() if arm.counts and name != first]
         for other in others if len(table.rows) == 1 else row.tied:
             text = sentence(first, other, row.compare(first, other), unit=" ms", corrected_p=row.p(first, other))
@@ -110,8 +110,8 @@ def told_apart(table: TableResult) -> list[str]:
 def recommendations(tables: Sequence[TableResult]) -> list[str]:
     """One sentence per model size and optimizer.
 
-    It names all implementations that are fastest or tied in every cell, or the one whose worst cell is nearest to the
-    fastest's; it advises none where all tie.
+    It names all implementations that are fastest or tied in every cell, or the one whose worst cell is closest to the
+    fastest; it gives no advice if all tie.
     """
     parts: dict[str, list[TableResult]] = {}
     for table in tables:
@@ -134,7 +134,7 @@ def _recommend(words: str, rows: Sequence[CellResult]) -> str:
     always = [name for name, count in first.items() if count == len(rows)]
     if len(always) > 1 and set(always) == {name for row in rows for name in row.medians}:
         return f"For {words} no difference was found: {', '.join(always)} tie in {len(rows)} of {len(rows)} cells."
-    if always:  # which of them is ahead by a hair is noise
+    if always:  # small differences between them are noise
         return f"For {words} take {' or '.join(always)}: fastest or tied in {len(rows)} of {len(rows)} cells."
     worst = {name: max(rows, key=lambda row: _behind(row, name)) for name in names}
     best = min(names, key=lambda name: _behind(worst[name], name))
@@ -164,7 +164,7 @@ def measured_twice(tables: Sequence[TableResult]) -> list[str]:
 
 
 def disturbed(tables: Sequence[TableResult]) -> list[str]:
-    """Whether other work kept the machine busy, judged by the probe: its work is always the same."""
+    """Whether other work kept the machine busy, judged by the probe, whose work is always the same."""
     probes = [row.record.arms[PROBE].seconds for table in tables for row in table.rows if PROBE in row.record.arms]
     spreads = [spread(seconds) for seconds in probes if len(seconds) >= ENOUGH]
     if not spreads or statistics.median(spreads) <= BUSY:
@@ -186,7 +186,7 @@ def busy(tables: Sequence[TableResult]) -> list[str]:
 
 
 def nothing_compared(tables: Sequence[TableResult]) -> str:
-    """The last sentence, where there is no winner to name."""
+    """The last sentence if there is no winner."""
     rows = [row for table in tables for row in table.rows]
     if any(row.busy for row in rows):
         return (

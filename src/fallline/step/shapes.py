@@ -1,4 +1,4 @@
-"""Where the shapes of a step come from: a model by name, or a user's file."""
+"""The shapes of a step, from the name of a model or from a user's file."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import Any
 
 Shapes = tuple[tuple[int, ...], ...]
 MOST_TENSORS = 100_000
-"""More than any model has; a list of them takes memory itself."""
+"""A limit above the number of tensors of any model, because a list of shapes takes memory itself."""
 MOST_DIGITS = 9
-"""Of a number in a model's name."""
+"""The largest number of digits in a model's name."""
 
 
 class BadModel(Exception):
-    """A model that cannot be had; the message is one line, and a user's own traceback may follow below it."""
+    """Raised if a model cannot be made; the message is one line, and the traceback of a user's file may follow it."""
 
 
 def model_shapes(name: str) -> Shapes:
@@ -64,7 +64,7 @@ def _torchvision(name: str) -> Any:
 
 
 def _transformers(name: str) -> Any:
-    """By kind of model (``bert``, ``llama``): its default configuration, which needs no network."""
+    """A model of a kind (``bert``, ``llama``) in its default configuration, which needs no network."""
     transformers: Any = importlib.import_module("transformers")
     return transformers.AutoModel.from_config(transformers.AutoConfig.for_model(name))
 
@@ -74,7 +74,7 @@ PACKAGES: dict[str, Callable[[str], Any]] = {
     "timm": _timm,
     "transformers": _transformers,
 }
-"""Whose models can be named, where the package is installed."""
+"""Packages whose models can be named if they are installed."""
 
 
 def _from_package(package: str, name: str) -> Shapes:
@@ -85,7 +85,7 @@ def _from_package(package: str, name: str) -> Shapes:
         with torch.device("meta"), contextlib.redirect_stdout(sys.stderr):
             found = shapes_of(PACKAGES[package](name))
     except ImportError as error:
-        # timm imports torchvision, for one: the package to install is the one that was not found.
+        # Name the package that was not found: timm, for example, imports torchvision.
         lacking = (error.name or package).partition(".")[0]
         needed = "" if lacking == package else f"{package} needs it; "
         raise BadModel(f"{where}: {lacking} is not installed; {needed}pip install {lacking}") from error
@@ -104,7 +104,7 @@ def _from_file(path: Path, function: str) -> Shapes:
     try:
         with _as_if_run(path):
             made = _made(runpy.run_path(str(path)), function, where)
-            found = _shapes_at(where, made)  # what a generator does it does only now
+            found = _shapes_at(where, made)  # a generator runs only now
     except BadModel:
         raise
     except (Exception, SystemExit) as error:
@@ -125,7 +125,7 @@ def _shapes_at(where: str, made: Any) -> Shapes:
 
 @contextlib.contextmanager
 def _as_if_run(path: Path) -> Iterator[None]:
-    """A user's file may import its neighbours, and print: stdout is for results alone."""
+    """Lets a user's file import its neighbours, and redirects what it prints, because stdout is for results."""
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
     try:
@@ -137,7 +137,7 @@ def _as_if_run(path: Path) -> Iterator[None]:
 
 
 def _made(names: Mapping[str, Any], function: str, where: str) -> Any:
-    """What the function returns; a module that is there already is taken as it is."""
+    """The result of the function; a module that exists already is taken as it is."""
     import torch
 
     found = names.get(function)
@@ -149,7 +149,7 @@ def _made(names: Mapping[str, Any], function: str, where: str) -> Any:
 
 
 def _users_traceback(error: BaseException, path: Path) -> str:
-    """From the user's own file on: how it came to be run is no help."""
+    """The traceback from the user's own file on; the calls that led there do not help."""
     frames = error.__traceback__
     while frames is not None and Path(frames.tb_frame.f_code.co_filename) != path:
         frames = frames.tb_next
@@ -157,7 +157,7 @@ def _users_traceback(error: BaseException, path: Path) -> str:
 
 
 def shapes_of(made: Any) -> Shapes:
-    """Of a module's parameters that train, of tensors by themselves, named or in groups, or shapes as they are."""
+    """The shapes of a module's trainable parameters, of tensors (alone, named or in groups), or of given shapes."""
     import torch
 
     if isinstance(made, torch.nn.Module):
@@ -180,7 +180,7 @@ def shapes_of(made: Any) -> Shapes:
 
 
 def _shapes_of_item(one: Any) -> list[tuple[int, ...]] | None:
-    """Of a tensor, a name with a tensor, a group of an optimizer, or a shape; None for anything else."""
+    """The shapes of a tensor, a named tensor, a group of an optimizer, or a shape; None for anything else."""
     import torch
 
     if isinstance(one, Mapping):

@@ -1,4 +1,4 @@
-"""The plan that a results file was measured by, from the file alone."""
+"""The plan behind a results file, read from the file alone."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ OWN = "own"
 
 
 def as_command(plan: Plan, arguments: list[str]) -> dict[str, Any]:
-    """The part of a plan that a run stores, so that it can be shown without its options."""
+    """The part of a plan that a run stores, so that results can be shown without the original options."""
     about = {"name": plan.name, "notes": list(plan.notes), "cells": [cell.key for cell in plan.cells]}
     return {"arguments": arguments, "plan": about}
 
 
 def stored_plan(results: Results) -> Plan:
-    """That of the last run; nothing is loaded but data, though shapes may have come from a user's file."""
+    """The plan of the last run; only data is loaded, even if shapes came from a user's file."""
     runs = results.store.rows("select command from run order by id desc limit 1")
     stored = {
         row["key"]: cell_of(json.loads(row["specification"]))
@@ -43,7 +43,7 @@ def _missing(count: int) -> list[str]:
 
 
 def _guessed(arguments: list[str], cells: list[Cell]) -> Plan:
-    """All cells with the arms of the last one, in the order of a table: cells were measured in random order."""
+    """All cells with the arms of the last one, in the order of a table, because they were measured in random order."""
     name = next((preset for preset in (ADAM_GRID, ADAN_GPT2) if any(preset in word for word in arguments)), OWN)
     last = {arm.label for arm in cells[-1].arms}
     alike = [cell for cell in cells if {arm.label for arm in cell.arms} == last]
@@ -52,7 +52,7 @@ def _guessed(arguments: list[str], cells: list[Cell]) -> Plan:
 
 
 def cell_of(specification: Mapping[str, Any]) -> Cell:
-    """A cell as it was, from the lists that JSON makes of its tuples."""
+    """A cell from its JSON, whose lists become tuples again."""
     arms = tuple(
         Arm(**{**arm, "options": tuple((name, _tuples(value)) for name, value in arm["options"])})
         for arm in specification["arms"]

@@ -1,4 +1,4 @@
-"""Times and speeds of a step as tables, and every number of them for programs."""
+"""Times and speeds of a step as tables, and all their numbers for programs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def time_cell(arm: ArmResult, winner: str | None = None) -> Cell:
 
 
 def milliseconds(arm: ArmResult) -> str:
-    """The same as a reader sees it."""
+    """The same as text."""
     return text_of(time_cell(arm), TIME)
 
 
@@ -108,7 +108,7 @@ def _record(value: Any) -> Cell:
 
 
 def _standing(table: TableResult, row: CellResult) -> dict[str, CellResult]:
-    """Arm → the row of its optimizer alone, which has a winner of its own."""
+    """Arm → the row of its optimizer alone, which has its own winner."""
     at = table.rows.index(row)
     return {name: part.rows[at] for part in table.parts().values() for name in part.arms}
 
@@ -143,7 +143,7 @@ def _line(table: TableResult, row: CellResult, arm: ArmResult, among: CellResult
 
 
 def as_data(table: TableResult) -> dict[str, Any]:
-    """For JSON: every number with the record it came from."""
+    """Every number with the record that it came from, for JSON."""
     rows = []
     for row in table.rows:
         among = _standing(table, row)

@@ -1,4 +1,4 @@
-"""What a step of any implementation allocates beside parameters, gradients and states."""
+"""The temporaries of a step of any implementation, besides parameters, gradients and states."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fallline.step.shapes import Shapes
 TRACED = ("eager", "foreach", "torch-loop", "torch-foreach")
 NONE = ("fused", "fused-loop", "torch-fused", "deepspeed")
 GUESSED_COPIES = 8
-"""Of the largest tensor, for implementations that cannot be counted."""
+"""The temporaries in multiples of the largest tensor, for implementations that cannot be counted."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -27,7 +27,7 @@ def step_temporaries(
     dtype: str,
     state_dtype: str = "float32",
 ) -> int:
-    """Bytes at the peak of a step."""
+    """The bytes at the peak of a step."""
     if implementation in NONE:
         return 0
     if implementation not in TRACED:

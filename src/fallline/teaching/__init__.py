@@ -1,4 +1,4 @@
-"""Methods for small problems, to see what the practical ones approximate: plain torch, not rules."""
+"""Methods for small problems, in plain torch; they show what the practical methods approximate."""
 
 from fallline.teaching.full_matrix_adagrad import FullMatrixAdagrad
 from fallline.teaching.line_search import LineSearchGD

@@ -1,17 +1,18 @@
-"""Full-matrix AdaGrad: the whole matrix of products of gradients, of which AdaGrad keeps the diagonal.
+r"""Full-matrix AdaGrad: the whole matrix of products of gradients, of which AdaGrad keeps the diagonal.
 
-For small problems: a tensor of n entries has a state of n² and a step of about n³ operations.  It shows what
-the diagonal loses (it does not care how the axes are turned) and what Shampoo approximates by two factors.
+It is for small problems: a tensor of n entries has n² numbers of state, and a step takes about n³ operations.
+It shows what the diagonal loses (the full matrix does not depend on how the axes are rotated) and what Shampoo
+approximates by two factors.
 
 .. math::
-    S &\\leftarrow S + \\text{vec}(g)\\,\\text{vec}(g)^\\top \\\\
-    \\theta &\\leftarrow \\theta - \\alpha\\,(S + \\varepsilon I)^{-1/2} g \\;\\text{("inside")}, \\qquad
-    \\theta \\leftarrow \\theta - \\alpha\\,(\\varepsilon I + S^{1/2})^{-1} g \\;\\text{("outside")}
+    S &\leftarrow S + \text{vec}(g)\,\text{vec}(g)^\top \\
+    \theta &\leftarrow \theta - \alpha\,(S + \varepsilon I)^{-1/2} g \;\text{("inside")}, \qquad
+    \theta \leftarrow \theta - \alpha\,(\varepsilon I + S^{1/2})^{-1} g \;\text{("outside")}
 
 Arguments:
     lr: learning rate α.
     eps: ε.
-    variant: where ε stands: "inside" the root, as in the lecture's AdaGrad, or "outside", as Duchi et al. write it.
+    variant: the place of ε: "inside" the root, as textbooks write AdaGrad, or "outside", as Duchi et al. do.
     max_numel: tensors of more entries are refused.
 
 Example:

@@ -1,18 +1,18 @@
-"""Gradient descent with a backtracking line search: no learning rate to tune, several evaluations per step.
+r"""Gradient descent with a backtracking line search: no learning rate to tune, several evaluations per step.
 
-For full gradients: with a new mini-batch at every evaluation the comparison of losses means nothing.
+It needs full gradients: with a new mini-batch at every evaluation, losses could not be compared.
 
 .. math::
-    \\theta \\leftarrow \\theta - t\\,\\alpha\\,g, \\quad t \\;\\text{the first of}\\; 1, \\rho, \\rho^2, …
-    \\;\\text{with}\\; f(\\theta - t\\alpha g) \\le f(\\theta) - c\\,t\\,\\alpha\\,\\|g\\|^2
+    \theta \leftarrow \theta - t\,\alpha\,g, \quad t \;\text{the first of}\; 1, \rho, \rho^2, …
+    \;\text{with}\; f(\theta - t\alpha g) \le f(\theta) - c\,t\,\alpha\,\|g\|^2
 
 Arguments:
-    lr: α, the first step tried; large is safe, it costs evaluations.
-    sufficient: c of Armijo's condition, how much of the decrease that the slope promises is enough.
+    lr: α, the first step that is tried; a large value is safe and only costs evaluations.
+    sufficient: c of Armijo's condition, the share of the decrease predicted by the slope that is enough.
     shrink: ρ.
-    max_trials: after so many the weights stay where they are, and ``step_size`` is 0.
+    max_trials: the number of trials after which the weights stay as they are, and ``step_size`` is 0.
 
-With several groups one t serves all, and α‖g‖² is summed over them.
+All groups share one t, and α‖g‖² is summed over them.
 
 Example:
     >>> import torch, fallline
@@ -63,9 +63,9 @@ class LineSearchGD(torch.optim.Optimizer):
         _trials.check("max_trials", max_trials)
         self.sufficient, self.shrink, self.max_trials = sufficient, shrink, max_trials
         self.step_size = math.nan
-        """t of the last step, 0 if none was good enough."""
+        """The factor t of the last step; 0 if no trial was good enough."""
         self.evaluations = 0
-        """How often the closure has been called in all."""
+        """The number of calls of the closure so far."""
         super().__init__(params, {"lr": lr})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -78,7 +78,7 @@ class LineSearchGD(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One search; returns the loss before it.  The closure zeroes the gradients, computes the loss, calls
+        """Makes one search and returns the loss before it.  The closure zeroes the gradients, computes the loss, calls
         ``backward()`` and returns the loss."""
         if closure is None:
             raise TypeError("LineSearchGD compares losses, so it needs a closure that computes one: step(closure)")
@@ -107,7 +107,7 @@ class LineSearchGD(torch.optim.Optimizer):
         for _ in range(self.max_trials):
             for param, start, move in moves:
                 param.copy_(start - t * move)
-            # Not a number is never <=: a step into nowhere is shortened like one that is too long.
+            # NaN is never <=, so that a step to an undefined loss is shortened like one that is too long.
             if float(self._evaluate(closure)) <= loss - self.sufficient * t * promised:
                 return t
             t *= self.shrink

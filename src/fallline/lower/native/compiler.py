@@ -2,7 +2,7 @@
 
 A cached library is code that will run in this process, so the cache directory must belong to the user and
 be writable by nobody else, and a file is loaded only if its checksum matches.  Files are named after the
-hash of all that made them and appear by atomic renaming: processes may race, each finds a whole file.
+hash of everything they were made from and appear by atomic renaming, so that concurrent processes find whole files.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SYMBOL = "fl_user_entries"
 
 
 Command = tuple[str, ...]
-"""A program and its first arguments: CXX may be ``ccache g++``."""
+"""A program and its first arguments, because CXX may be ``ccache g++``."""
 
 
 def find_compiler() -> Command:
@@ -64,7 +64,7 @@ def compiler_version(compiler: Command) -> str:
 
 
 def try_compiler(compiler: Command) -> None:
-    """Raises :class:`NativeUnavailable` if it does not compile a rule's includes."""
+    """Raises :class:`NativeUnavailable` if the compiler does not compile the headers of a rule."""
     with tempfile.TemporaryDirectory(prefix="fallline-") as scratch:
         _compile(compiler, FLAGS, '#include "packed.h"\n', _header().parent, Path(scratch))
 
@@ -86,7 +86,7 @@ def _temporary_cache() -> Path:
     path = Path(tempfile.mkdtemp(prefix="fallline-"))
     owner = os.getpid()
 
-    # A forked child leaves it to its parent.
+    # A forked child leaves the directory to its parent.
     def remove() -> None:
         if os.getpid() == owner:
             shutil.rmtree(path, ignore_errors=True)
@@ -101,7 +101,7 @@ def _temporary_cache() -> Path:
 
 
 def cache_directory() -> Path:
-    """The place of compiled rules, made if need be; private to the user."""
+    """The directory of compiled rules, made if it is missing; private to the user."""
     try:
         path = private_cache()
     except OSError:
@@ -122,7 +122,7 @@ def _header() -> Path:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a cached file is what was once written: a truncated library can crash the process."""
+    """Whether a cached file is intact; a truncated library can crash the process."""
     try:
         expected = path.with_suffix(".sha256").read_text().strip()
         return hashlib.sha256(path.read_bytes()).hexdigest() == expected
@@ -151,7 +151,7 @@ def compile_kernel(name: str, text: str, isa: str) -> int:
 
 
 _loaded: list[ctypes.CDLL] = []
-"""Libraries stay loaded as long as the process: kernels point into them."""
+"""The libraries in use; they stay loaded as long as the process lives, because kernels point into them."""
 
 
 def _build(compiler: Command, flags: tuple[str, ...], source: str, include: Path, target: Path) -> None:
@@ -159,7 +159,7 @@ def _build(compiler: Command, flags: tuple[str, ...], source: str, include: Path
         built = _compile(compiler, flags, source, include, Path(scratch))
         digest = Path(scratch) / "rule.sha256"
         digest.write_text(hashlib.sha256(built.read_bytes()).hexdigest())
-        # The checksum first: a library without one is not whole.
+        # The checksum is written first: a library without one is incomplete.
         os.replace(digest, target.with_suffix(".sha256"))
         os.replace(built, target)
 

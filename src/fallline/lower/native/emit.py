@@ -1,7 +1,7 @@
 """C++ for a program: one loop per pass, one function per stage.
 
-The text depends on nothing but the program, and its hash is the kernel's name: a library that does not
-contain exactly these equations does not have the kernel, however old or new it is.
+The text depends only on the program, and its hash is the kernel's name.  A library that was built from other
+equations therefore does not have the kernel, however old or new it is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fallline.lower.native.stages import Stage
 from fallline.rules.program import Program
 
 ABI = 5
-"""Part of every kernel's name: raised when kernel.h changes the meaning of a segment."""
+"""A part of every kernel's name; raise it when kernel.h changes the meaning of a segment."""
 
 
 @functools.cache

@@ -15,7 +15,7 @@ def literal(value: float | bool, real: str) -> str:
     if value != value:
         return "NAN"
     if real == "float":
-        value = ctypes.c_float(value).value  # which may be infinite
+        value = ctypes.c_float(value).value  # rounded to float32, where it may be infinite
     if math.isinf(value):
         return ("-" if value < 0 else "") + ("HUGE_VALF" if real == "float" else "HUGE_VAL")
     return float(value).hex() + ("f" if real == "float" else "")

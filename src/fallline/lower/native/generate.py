@@ -1,6 +1,6 @@
 """Writes the C++ of every built-in optimizer: ``python -m fallline.lower.native.generate OUTDIR``.
 
-Runs while the package is built, where there is no torch.
+It runs while the package is built, where torch is not installed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fallline.lower.native.emit import emit, translation_unit
 from fallline.optimizers import builtin_programs
 
 SHARDS = 4
-"""As many files as kernels are spread over, so that they compile in parallel; CMakeLists.txt knows it too."""
+"""The number of files over which kernels are spread to compile in parallel; CMakeLists.txt has it, too."""
 
 
 def write_sources(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The compiled form of a program: from the library, or compiled now for a user's rule."""
+"""The compiled form of a program, from the library or, for a user's rule, from the compiler."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _ints(values: list[int]) -> ctypes.Array[c_int32]:
 def _check_limits(program: Program) -> None:
     slots = Slots(program)
     if len(program.reductions) + 1 > MAX_PASSES:
-        raise NativeUnavailable(f"{program.name} goes through memory more than {MAX_PASSES} times")
+        raise NativeUnavailable(f"{program.name} needs more than {MAX_PASSES} passes over memory")
     if len(program.operands) > MAX_OPERANDS:
         raise NativeUnavailable(f"{program.name} has more than {MAX_OPERANDS - 2} states")
     if 1 + len(program.host_values) + len(slots.scalars) + len(slots.segment_vectors) > MAX_SCALARS:

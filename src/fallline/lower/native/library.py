@@ -100,7 +100,7 @@ class CJob(Structure):
 
 
 def _layout(*structs: type[Structure]) -> list[int]:
-    """The size of each struct and where its members lie."""
+    """The size of each struct and the offsets of its members."""
     return [
         number
         for struct in structs
@@ -158,7 +158,7 @@ class Library:
         return self.handle.fl_find(self.backend, kernel.encode())
 
     def check(self, entry: int, program: str) -> None:
-        """Raises if a kernel was compiled with other structs than the library's."""
+        """Raises if a kernel was compiled with structs that differ from the library's."""
         if not self.handle.fl_accepts(entry):
             raise NativeUnavailable(
                 f"the kernel of {program} was compiled with other headers than {self.path}; reinstall fallline"
@@ -169,7 +169,7 @@ class Library:
 
 
 def _open(path: Path) -> ctypes.CDLL:
-    """Loads the library.  Its OpenMP functions are torch's, or the system's if torch has brought none."""
+    """Loads the library.  Its OpenMP functions are torch's, or the system's if torch brings none."""
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
@@ -180,7 +180,7 @@ def _open(path: Path) -> ctypes.CDLL:
 
 
 def library_path() -> Path | None:
-    """Where the library is: beside the package, or where an editable install put it."""
+    """The path of the library: beside the package, or where an editable install put it."""
     for folder in fallline.__path__:
         path = Path(folder) / FILE
         if path.exists():
@@ -202,7 +202,7 @@ def _load(isa: str, switch: str) -> Library | NativeUnavailable:
             "this installation has no native library (no C++ compiler was found when it was installed); "
             "install a C++ compiler and reinstall fallline"
         )
-    # First, so that both share one pool of threads: see native/threads.h.
+    # torch comes first, so that both share one pool of threads; see native/threads.h.
     import torch  # noqa: F401
 
     try:

@@ -20,7 +20,7 @@ class Native(Lowering):
     kernels = "native"
     automatic = True
     each: ClassVar[bool] = False
-    """Whether every parameter is a launch of its own."""
+    """Whether every parameter has a launch of its own."""
 
     def obstacle(self, item: Item) -> str | None:
         if item.dtype == torch.float64:
@@ -49,7 +49,7 @@ class Native(Lowering):
 
 
 class NativeEach(Native):
-    """The same kernels, which are missing for the same reasons."""
+    """The same kernels with one launch per parameter; they are missing for the same reasons."""
 
     name = "native each"
     automatic = False

@@ -1,15 +1,8 @@
 """The last pass with 8-bit states in C++: blocks are decoded, computed and encoded in vectors.
 
-A segment is whole blocks without NaN codes; the engine sends everything else through the plain pass.  The two agree
-up to rounding: here a sum with a product is rounded once where the processor can, and a state that is only
-multiplied by a number is never decoded, as its block's scale goes into that number.  Together these save an
-eighth of AdamW's time.
-
-There are two loops. The first decodes the states, computes their new values, keeps these in the L1 cache and
-looks for the largest one of each block, which encoding waits for. The second computes everything else, mostly
-the parameter with its root and its quotient, and encodes: these are long chains of latencies beside short
-ones, and a processor fills the gaps of the ones with the others. In one loop each they took 0.53 and 0.26 ns
-per element of AdamW, distributed like this 0.33 and 0.40 (Zen 3, one core).
+A segment consists of whole blocks without NaN codes; the engine sends all other elements through the plain pass.  The
+first loop decodes and updates the states and finds the scale of each block; the second computes everything else and
+encodes.  ``docs/formats.md`` says why this division is fast, and where the result differs from the plain pass.
 """
 
 from __future__ import annotations
@@ -42,7 +35,7 @@ class PackedPass(Pass):
         self.merged = {product.index for node in nodes if (product := self.product_in(node)) is not None}
 
     def factor_of_state(self, node: Node) -> tuple[str, Node] | None:
-        """The name of a coded state that is read by this product with a number only, and the number."""
+        """The name of a coded state that only this product with a number reads, and the number."""
         for state, number in (node.args, node.args[::-1]) if node.op == "mul" else ():
             coded = state.op == "operand" and state.attr in self.packed
             if coded and state.index in self.read_once and number.space != Space.FULL:
@@ -50,7 +43,7 @@ class PackedPass(Pass):
         return None
 
     def product_in(self, node: Node) -> Node | None:
-        """A product that is read by this sum or difference only."""
+        """A product that only this sum or difference reads."""
         for arg in node.args if node.op in ("add", "sub") else ():
             if arg.op == "mul" and arg.space == Space.FULL and arg.index in self.read_once:
                 return arg
@@ -71,7 +64,7 @@ class PackedPass(Pass):
         return self.function("packed", self.loops(first, second))
 
     def late_nodes(self, states: Iterable[Node], others: Iterable[Node], kept: Collection[int]) -> list[Node] | None:
-        """What the second loop computes; None if it would need old states, or much of the first loop again."""
+        """The nodes of the second loop; None if they would need old states, or much of the first loop again."""
         late = _needed(others, known=kept)
         early = {node.index for node in _needed(states)}
         if any(node.op == "operand" and node.attr in self.packed for node in late):
@@ -87,7 +80,7 @@ class PackedPass(Pass):
         return self.body
 
     def reloads(self, late: Sequence[Node], others: dict[str, Node], kept: dict[int, str]) -> list[str]:
-        """New states that the second loop reads."""
+        """Loads the new states that the second loop reads."""
         read = {arg.index for node in late for arg in node.args} | {node.index for node in others.values()}
         return [
             f"const auto {self.names[index]} = fl_vec::load(b{self.coded(name)[0]} + i);"

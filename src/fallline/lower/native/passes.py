@@ -18,7 +18,7 @@ class Pass:
         self.head: dict[str, None] = {}
         self.operands: dict[str, None] = {}
         self.body: list[str] = []
-        # Counted here, not over the whole graph: forms of a rule that differ on the host only have the same text.
+        # Names are counted per pass, so that forms of a rule that differ only on the host have the same text.
         self.names = {node.index: f"t{i}" for i, node in enumerate(program.pass_nodes(k))}
 
     def text(self) -> str:
@@ -55,7 +55,7 @@ class Pass:
         ]
 
     def fetches(self, at: str, count: str, ahead: str) -> list[str]:
-        """Requests for what the pass will need of its operands, as it comes to ``count`` elements from ``at`` on."""
+        """Requests to fetch the operands of later elements, made at the ``count`` elements from ``at`` on."""
         return [f"fl_memory::fetch_ahead<{count}>({operand} + {at}, {ahead});" for operand in self.operands]
 
     def write(self, name: str, value: str) -> None:
@@ -77,12 +77,12 @@ class Pass:
         if node.op == "operand":
             factor = ""
             if node.attr == self.program.grad:
-                # Unscaling, clipping and maximize are one factor; by 1 it changes nothing, not even a NaN.
+                # Unscaling, clipping and maximize are one factor; a factor of 1 changes nothing, not even a NaN.
                 self.head["const float grad_factor = s[0];"] = None
                 factor = " * grad_factor"
             self.body.append(f"const auto {self.names[node.index]} = {self.load(node.attr)}{factor};")
             return
-        # Not a type but `auto`: the same text computes on a float and on a vector of them.
+        # With `auto` in place of a type, the same text computes on a float and on a vector of floats.
         computed = expression(node, [self.value(arg) for arg in node.args])
         self.body.append(f"const auto {self.names[node.index]} = {computed};")
 

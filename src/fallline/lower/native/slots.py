@@ -1,4 +1,4 @@
-"""Where a program's scalars and small arrays live, and in which loops a stage computes them."""
+"""The places of a program's scalars and small arrays, and the loops in which a stage computes them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from fallline.rules.program import Program, reachable
 
 
 class Slots:
-    """Shared by the emitter and the launcher.  A small array has a slot only if it leaves the loop that
-    computes it: what is needed in there alone is one number at a time."""
+    """The layout that emitter and launcher share.  A small array has a slot only if it leaves the loop that computes
+    it; a value that only this loop needs is one number at a time."""
 
     def __init__(self, program: Program):
         self.loops = [_by_round(program, k) for k in range(len(program.stages))]
-        """Per stage, the nodes that are computed together: arrays of one shape in one loop, others alone; by round."""
+        """For each stage and round, the nodes computed together: arrays of one shape in one loop, others alone."""
         finals = (*program.small_writes.values(), *program.writes.values(), *program.deferred_writes.values())
         everyone = reachable(finals)
         self.states = [n for n in everyone if n.op == "operand" and n.attr in program.small_operands]
@@ -36,7 +36,7 @@ class Slots:
         self.vectors = [n for n in ordered if not n.space.is_scalar and n.index in kept]
         self.scalar = {n.index: i for i, n in enumerate(self.scalars)}
         self.vector = {n.index: i for i, n in enumerate(self.vectors)}
-        # What passes read: values that are one number for a whole segment follow the scalars.
+        # Among the values that passes read, those that are one number for a whole segment follow the scalars.
         in_passes = {a.index for n in everyone if n.space == Space.FULL for a in n.args}
         in_passes.update(node.index for node in program.writes.values())
         read = [n for n in self.vectors if n.index in in_passes]
@@ -64,7 +64,7 @@ def _by_round(program: Program, k: int) -> list[Sequence[Node]]:
 
 
 def _is_inlined(node: Node) -> bool:
-    """Truth values of a stage are part of the expressions that use them."""
+    """Whether the node is a truth value of a stage, which is written into the expressions that use it."""
     return node.is_bool and node.space != Space.FULL
 
 
@@ -74,7 +74,7 @@ def stored_args(node: Node) -> list[Node]:
 
 
 def stage_loops(nodes: Iterable[Node]) -> list[Sequence[Node]]:
-    """A stage's nodes in an order in which each finds its arguments, those of one shape together."""
+    """A stage's nodes, ordered so that each comes after its arguments and nodes of one shape are together."""
     pending = {node.index: node for node in nodes}
     loops: list[Sequence[Node]] = []
     while pending:
@@ -92,5 +92,5 @@ def stage_loops(nodes: Iterable[Node]) -> list[Sequence[Node]]:
 
 
 def _is_array(node: Node) -> bool:
-    """Whether the node is computed element by element of a small array."""
+    """Whether the node is computed for each element of a small array."""
     return not node.space.is_scalar and node.op != "reduce"

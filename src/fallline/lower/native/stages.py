@@ -23,7 +23,7 @@ class Stage:
     def __init__(self, program: Program, slots: Slots, k: int):
         self.program, self.slots, self.k = program, slots, k
         self.here: dict[int, str] = {}
-        """Values of the loop that is being written."""
+        """Nodes that the loop being written computes."""
 
     def text(self) -> str:
         last = len(self.program.stage_rounds[self.k])
@@ -89,7 +89,7 @@ class Stage:
         """``[@]`` stands for the index of the loop around it."""
         if node.op == "const":
             return literal(node.attr, "double")
-        if node.is_bool:  # never stored, but as a number
+        if node.is_bool:  # a truth value is stored only as a number
             return f"({self.expression(node)})"
         if node.index in self.here:
             return self.here[node.index]

@@ -1,1 +1,1 @@
-"""The two published comparisons: their tables as printed, the same on this machine, and what became of their claims."""
+"""Two published comparisons: their tables as printed, the same on this machine, and answers to their claims."""

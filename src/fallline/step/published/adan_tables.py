@@ -1,4 +1,4 @@
-"""The tables of ``adan-gpt2`` in the published layout: 25 rows, of which those that were not measured are modelled."""
+"""The tables of ``adan-gpt2`` in the published layout: 25 rows; rows that were not measured are modelled."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ MEMORY = Column("MiB", unit="MiB")
 
 
 def _place(config: Gpt2) -> list[Cell]:
-    # The published column cuts the millions off: 81.9 is 81 there.
+    # The published column truncates millions: 81.9 is 81 there.
     return [Number(value) for value in (config.heads, config.layers, config.width, config.parameters // 10**6)]
 
 
 def time_table(table: TableResult) -> tuple[Table, list[str]]:
-    """Milliseconds of every arm, percentages computed from the printed cells, and what is wrong with these."""
+    """Milliseconds of every arm, percentages computed from the printed cells, and findings about these."""
     measured = {_shape(row): row for row in table.rows}
     rows, printed = [], []
     for config in CONFIGURATIONS:
@@ -55,7 +55,7 @@ def _shape(row: CellResult) -> tuple[int, int]:
 
 
 def _cell(table: TableResult, row: CellResult | None, config: Gpt2, name: str) -> Cell:
-    """Measured, or from the time per parameter of the largest shape that was."""
+    """The measured time, or one computed from the time per parameter of the largest measured shape."""
     if row is not None and row.arms[name].seconds is not None:
         return time_cell(row.arms[name])
     able = [one for one in table.rows if one.arms[name].seconds is not None and not one.arms[name].wrong]
@@ -71,12 +71,12 @@ def _bare(printed: str) -> str:
 
 
 def _as_printed(text: str, mark: Mark | None = None) -> Cell:
-    """A number that was computed as text, with its digits."""
+    """A number that was already rounded as text, with its digits."""
     return Missing() if text == ABSENT else Number(float(text), mark=mark, digits=len(text.partition(".")[2]))
 
 
 def percent(numerator: str, denominator: str) -> str:
-    """Of two printed cells, with the digits that they support."""
+    """The percentage of two printed cells, with the digits that they support."""
     if ABSENT in (numerator, denominator) or MODELLED in numerator + denominator:
         return ABSENT
     low, high = gates.percent_range(_bare(numerator), _bare(denominator))
@@ -85,7 +85,7 @@ def percent(numerator: str, denominator: str) -> str:
 
 
 def _total(printed: str, row: CellResult | None, name: str) -> Cell:
-    """The sum where so many steps were timed; otherwise as many times the printed one."""
+    """The sum if all these steps were timed; otherwise the printed time multiplied by their number."""
     samples = row.arms[name].samples if row is not None else ()
     if len(samples) >= STEPS:
         return Number(sum(samples[:STEPS]), digits="four")
@@ -131,7 +131,7 @@ def _delta(adam: str, adan: str) -> Cell:
 
 
 def starts_table(table: TableResult, memory: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Kernel starts of a step, what they cost, and what a step holds beside states: single- against multi-tensor."""
+    """The launches of a step, their cost, and the memory beside states: single-tensor against multi-tensor."""
     columns = [
         Column("", align="left", key=True),
         Column("kernel starts", digits="whole"),
@@ -140,7 +140,7 @@ def starts_table(table: TableResult, memory: Mapping[str, Mapping[str, Any]]) ->
     ]
     if not table.rows:
         return Table("kernel starts", columns, [], detail=True)
-    config = CONFIGURATIONS[0]  # the one whose memory is known; a file that is not finished may not have its times
+    config = CONFIGURATIONS[0]  # the configuration whose memory is known; an unfinished file may lack its times
     row = next((row for row in table.rows if _shape(row) == (config.layers, config.width)), table.rows[0])
     known = memory if _shape(row) == (config.layers, config.width) else {}
     rows: list[list[Cell]] = []
@@ -179,7 +179,7 @@ def notes(memory: Mapping[str, Mapping[str, Any]], table: TableResult | None = N
 
 
 def _measured_and_modelled(memory: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """How good the model is, where both are known; and what could not be measured."""
+    """How well the model agrees with measurements, and which measurements failed."""
     found, off = [], []
     for config in CONFIGURATIONS:
         for label in ("Adam", "FusedAdan"):

@@ -1,4 +1,4 @@
-"""Published claims, each answered from the data: holds here, or does not hold here, with the number."""
+"""Published claims, each answered from the data: it holds here, or does not hold here, with the number."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MIB = 2**20
 class Answer:
     claim: str
     holds: bool | None
-    """None: the data cannot say."""
+    """Whether the claim holds; None if the data cannot say."""
     number: str
 
     def text(self) -> str:
@@ -33,7 +33,7 @@ class Answer:
 
 
 def grid_claims(table: TableResult) -> list[Answer]:
-    """Of the text below the published grid."""
+    """The claims of the text below the published grid."""
     if not table.decided or not {"compiled", "eager", "fused"} <= set(table.arms):
         return []
     won = wins(table)
@@ -70,7 +70,7 @@ def grid_claims(table: TableResult) -> list[Answer]:
 
 
 def _deteriorates(rows: Sequence[CellResult]) -> Answer:
-    """Size by size: how far behind the fastest it is with more than 16 tensors, and with fewer."""
+    """How far an implementation is behind the fastest with more than 16 tensors and with fewer, size by size."""
     worse, sizes = 0, sorted({row.cell.size or 0 for row in rows})
     both = []
     for size in sizes:
@@ -92,7 +92,7 @@ def _deteriorates(rows: Sequence[CellResult]) -> Answer:
 
 
 def _as_published(won: Mapping[str, int], decided: int) -> bool | None:
-    """Unknown only as long as the cells that are missing could make it so."""
+    """Whether each implementation wins as often as published; None while missing cells could still decide it."""
     published = winner_counts(ADAM_GRID)
     if any(won[name] > count for name, count in published.items()):
         return False
@@ -113,7 +113,7 @@ def _slower(rows: Sequence[CellResult], name: str, other: str) -> int:
 
 
 def _factors(rows: Sequence[CellResult], name: str) -> list[float]:
-    """How many times the time of the fastest it takes."""
+    """Its time as a multiple of the fastest."""
     return [row.medians[name] / min(row.medians.values()) for row in rows if name in row.medians]
 
 
@@ -122,7 +122,7 @@ def _range(factors: Sequence[float]) -> str:
 
 
 def adan_claims(table: TableResult, memory: Mapping[str, Mapping[str, Any]]) -> list[Answer]:
-    """Of the conclusion of the page of Adan's fused kernels."""
+    """The claims of the conclusion of the page of Adan's fused kernels."""
     return [*_memory_claims(memory), *_time_claims(table)]
 
 
@@ -158,7 +158,7 @@ def _memory_claims(memory: Mapping[str, Mapping[str, Any]]) -> list[Answer]:
 
 
 def _modelled(memory: Mapping[str, Mapping[str, Any]]) -> list[tuple[Gpt2, Mapping[str, Any], Mapping[str, Any]]]:
-    """Configurations with what is modelled of Adam and of FusedAdan."""
+    """The configurations, each with the modelled memory of Adam and of FusedAdan."""
     found = []
     for config in CONFIGURATIONS:
         adam, adan = (memory.get(f"modelled {config.name} {name}") for name in ("Adam", "FusedAdan"))
@@ -187,7 +187,7 @@ def _time_claims(table: TableResult) -> list[Answer]:
 
 
 def _percentages(table: TableResult, base: str) -> list[float]:
-    """FusedAdan's time in % of that arm's, shape by shape, as the table has it: sentences must not say otherwise."""
+    """FusedAdan's time in % of another arm's, shape by shape, as in the table, so that sentences agree with it."""
     both = [(row.arms[FUSED], row.arms[base]) for row in table.rows]
     return [
         float(percent(milliseconds(fused), milliseconds(other)))
@@ -197,7 +197,7 @@ def _percentages(table: TableResult, base: str) -> list[float]:
 
 
 def adan_costs(table: TableResult, memory: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """What Adan costs instead of Adam, in time and in memory, in one sentence."""
+    """The cost of Adan compared with Adam, in time and in memory, in one sentence."""
     alike, default = _percentages(table, ADAM_FUSED), _percentages(table, ADAM)
     if not alike or not default:
         return None

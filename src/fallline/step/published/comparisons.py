@@ -1,7 +1,7 @@
 """The tables of a comparison beyond its winners, and its answers to published claims.
 
-Every plan has the times of its arms and who wins.  The two published comparisons have claims to answer, and one of them
-has tables of its own, with memory beside time.
+Every plan has the times of its arms and the winners.  The two published comparisons also have claims to answer, and one
+of them has tables of its own, with memory beside time.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from fallline.step.published import adan_tables, claims
 from fallline.step.published.presets import ADAM_GRID, ADAN_GPT2
 
 Memory = Mapping[str, Mapping[str, Any]]
-"""What is known of memory, by the names that ``memory_table`` gives."""
+"""Figures of memory by the names that ``memory_table`` gives."""
 
 
 class Comparison:
-    """Of a user's own implementations and shapes."""
+    """A comparison of implementations and shapes that the user chose."""
 
     def tables(self, results: Sequence[TableResult], memory: Memory, exact: bool) -> tuple[list[Table], list[str]]:
-        """What to show, and percentages in it that do not follow from its cells."""
+        """The tables to show, and percentages in them that do not follow from their cells."""
         pairs = [(tables.times(result, exact), tables.speeds(result)) for result in results]
         return [table for pair in pairs for table in pair], []
 
     def claims(self, results: Sequence[TableResult], memory: Memory) -> list[claims.Answer]:
-        """Answers to what was published."""
+        """Answers to the published claims."""
         return []
 
     def notes(self, results: Sequence[TableResult], memory: Memory) -> list[str]:
         return []
 
     def verdict(self, results: Sequence[TableResult], memory: Memory) -> str | None:
-        """The last sentence, where it is not who wins."""
+        """The last sentence, if it is not about the winner."""
         return None
 
 
@@ -67,5 +67,5 @@ _PUBLISHED: Mapping[str, Comparison] = {ADAM_GRID: AdamGrid(), ADAN_GPT2: AdanGp
 
 
 def comparison(plan: str) -> Comparison:
-    """Of the plan of this name."""
+    """The comparison of the plan of this name."""
     return _PUBLISHED.get(plan, Comparison())

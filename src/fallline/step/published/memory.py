@@ -1,10 +1,10 @@
 """Peak memory of training GPT-2 with an optimizer, in two figures.
 
-*Seed-like*: one forward and backward pass, then one step, as the published table was taken: activations and states
-are never there together. *True*: the peak over a whole iteration from the second on, when states are resident.
+*Seed-like* is one forward and backward pass and then one step, as in the published table, so that activations and
+states never exist together. *True* is the peak over a whole iteration from the second on, when states are resident.
 
 ``python -m fallline.step.published.memory '{…}'`` measures in a process of its own. On ``meta`` tensors the same code
-counts what would be allocated, without memory or time: the model behind figures marked "modelled".
+counts allocations without memory or time; figures marked "modelled" come from this.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from fallline.step.implementations import build
 
 
 class Failed(Exception):
-    """A measurement that ended with its process, for want of memory most of all; says how."""
+    """Raised if the measuring process ended early, most likely for want of memory; it says how."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Peaks:
-    """In bytes."""
+    """The memory of one configuration, in bytes."""
 
     seed_like: int
     true: int
     states: int
     step_extra: int
-    """What a step holds beyond parameters, gradients and states, at its peak."""
+    """The temporaries of a step at its peak, beyond parameters, gradients and states."""
     resident: int | None = None
-    """The process's own peak over the second iteration, where measured."""
+    """The peak of the process over the second iteration, if it was measured."""
 
 
 def peaks(config: Gpt2, optimizer: str, implementation: str, *, device: str = "meta", seed: int = 0) -> Peaks:
-    """Measures on ``cpu``, models on ``meta``."""
+    """Measures on ``cpu``, counts on ``meta``."""
     torch.manual_seed(seed)
     with torch.device(device):
         model = config.model()
@@ -61,7 +61,7 @@ def peaks(config: Gpt2, optimizer: str, implementation: str, *, device: str = "m
         made.step()
         seed_like = live.peak
         reset_peak_resident()
-        # One iteration is enough: the same operations allocate the same bytes in every later one.
+        # One iteration is enough, because the same operations allocate the same bytes in every later one.
         for param in params:
             param.grad = None
         live.reset_peak()
@@ -75,7 +75,7 @@ def peaks(config: Gpt2, optimizer: str, implementation: str, *, device: str = "m
 
 
 class _Modelled:
-    """An optimizer on ``meta`` tensors: fused kernels cannot run there, and allocate nothing but states."""
+    """Stands for an optimizer on ``meta`` tensors, where fused kernels cannot run; they allocate only states."""
 
     def __init__(self, optimizer: str, implementation: str, params: list[Any]):
         self._fused = "fused" in implementation
@@ -98,7 +98,7 @@ class _Modelled:
 
 
 def measured(config: Gpt2, optimizer: str, implementation: str, threads: int, seed: int = 0) -> Peaks:
-    """In another process, so that nothing of ours is counted and nothing of it stays."""
+    """Measures in another process, so that memory of this one does not count and none of the other stays."""
     asked = {
         "config": dataclasses.asdict(config),
         "optimizer": optimizer,

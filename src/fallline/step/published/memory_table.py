@@ -23,11 +23,11 @@ WAYS = {
     "fused loop": ("adan", "fused-loop"),
     "fused multi": ("adan", "fused"),
 }
-"""What single- and multi-tensor access hold, on the first configuration."""
+"""The arms that compare the memory of single- and multi-tensor access, on the first configuration."""
 
 
 def measure_memory(results: Results, seconds: float, seed: int, tell: Callable[[str], Any]) -> None:
-    """Fills the file with what it does not hold yet."""
+    """Adds the figures that the file does not hold yet."""
     known = results.memory()
     for config in CONFIGURATIONS:
         for label, (optimizer, implementation) in OPTIMIZERS.items():
@@ -39,7 +39,7 @@ def measure_memory(results: Results, seconds: float, seed: int, tell: Callable[[
     for config in sorted(CONFIGURATIONS, key=lambda one: (one.parameters, one.heads)):
         for label, (optimizer, implementation) in OPTIMIZERS.items():
             key = f"measured {config.name} {label}"
-            # One that failed is tried again: memory that others held then may be free now.
+            # A measurement that failed is tried again, because memory of other processes may be free now.
             if (key in known and "failed" not in known[key]) or not _fits(results, config, label):
                 continue
             # The next one takes at least as long as the last.

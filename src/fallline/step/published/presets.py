@@ -23,7 +23,7 @@ ADAN_ARMS = (
     Arm("fused loop", "adan", "fused-loop"),
     Arm(FUSED, "adan", "fused"),
 )
-"""What torch does by default for Adam, Adam as fused as Adan, and Adan in the four ways of its own package."""
+"""The arms: torch's default Adam, a fused Adam, and Adan in the four forms of its own package."""
 
 CONFIGURATIONS = (
     *(Gpt2(heads, 6, 768) for heads in (6, 12, 16)),
@@ -64,7 +64,7 @@ def adan_gpt2(conditions: Conditions, up_to: int = UP_TO) -> Plan:
         if config.parameters <= up_to:
             label = f"{config.layers} layers × {config.width}"
             cells.setdefault((config.layers, config.width), Cell(label, tuple(config.shapes()), ADAN_ARMS, ""))
-    # The smallest working set, 1.3 GB, is many times any cache: nothing to flush.
+    # The smallest working set, 1.3 GB, is many times any cache, so that flushing changes nothing.
     chosen = dataclasses.replace(conditions, flush=bool(conditions.flush))
     expanded = expand(list(cells.values()), chosen, "GPT-2, Adam and Adan")
     return Plan(ADAN_GPT2, tuple(expanded), with_memory=True)

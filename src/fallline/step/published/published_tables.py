@@ -1,4 +1,4 @@
-"""Our results beside a published table."""
+"""Results of this machine beside a published table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def grid(table: TableResult, published: Grid) -> Table:
 
 
 def adan_gpt2(table: TableResult) -> Table:
-    """The share of time as published, as it follows from the published times, and ours."""
+    """The share of time as published, as computed from the published times, and as measured here."""
     made = time_table(table)[0]
     mine = {tuple(text[:3]): row for text, row in zip(made.texts, made.rows, strict=True)}
     shares = [made.header.index(f"{FUSED} / {base} %") for base in (ADAM, ADAM_FUSED)]

@@ -1,4 +1,4 @@
-"""The two published tables that the presets repeat, and tables of others from a file.
+"""The two published tables that the presets repeat, and other tables from a file.
 
 Source of ``ADAM_GRID``: a posted table of torch's three CPU Adam implementations (machine, threads and versions not
 stated; by its script AMSGrad and L2 decay were on). Its author replaced it 23 minutes later by one in which the fused
@@ -115,7 +115,7 @@ GRID_NAMES = {
     "eager": "_single_tensor_adam",
     "fused": "_fused_adam",
 }
-"""Our names → the published ones."""
+"""Names of fallline → published names."""
 
 
 class BadTable(Exception):
@@ -123,7 +123,7 @@ class BadTable(Exception):
 
 
 def winner(times: Mapping[str, float]) -> str:
-    """Of single numbers without any spread: the smallest."""
+    """The winner among single numbers without any spread: the smallest."""
     return min(times, key=times.__getitem__)
 
 
@@ -161,13 +161,13 @@ def _markdown_rows(text: str) -> list[list[str]]:
 
 
 def _plain(heading: str) -> str:
-    """Our name for a column, where it has one."""
+    """The name of a column in fallline, if it has one."""
     name = re.sub(r"\(.*?\)|`", "", heading).strip()
     return next((ours for ours, theirs in GRID_NAMES.items() if theirs == name), name)
 
 
 def agreement(ours: Mapping[tuple[int, int], str], grid: Grid) -> tuple[int, int]:
-    """In how many of the common cells the published winner is ours or among our ties."""
+    """The number of common cells whose published winner is the winner here or among the ties here."""
     common = [key for key in ours if key in grid]
     return sum(winner(grid[key]) in ours[key].split(" = ") for key in common), len(common)
 

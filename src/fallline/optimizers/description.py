@@ -1,4 +1,4 @@
-"""What an optimizer file declares besides its equations: defaults, sources, capabilities.  Data, not code."""
+"""The data that an optimizer file declares besides its equations: defaults, sources, capabilities."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ class Requirement:
 
 @dataclasses.dataclass(frozen=True)
 class Reminder:
-    """An entry point without which the optimizer is not what its name says: warns once if that many steps pass
-    without a call."""
+    """An entry point that training must call: a warning, once, if so many steps pass without a call."""
 
     entry: str
     steps: int
@@ -46,30 +45,28 @@ class Description:
     class_name: str
     rule: Rule
     defaults: Mapping[str, Any]
-    """What users pass, in the order of the signature."""
+    """The arguments that users pass, in the order of the signature."""
     doc: str
     sources: tuple[str, ...] = ()
     deviations: tuple[str, ...] = ()
-    """Where this differs from its sources."""
-    elsewhere: tuple[str, ...] = ()
-    """Where other packages differ under the same name, and what is wrong there."""
+    """How the optimizer differs from its sources."""
     torch_class: str | None = None
     """The class of torch.optim whose checkpoints are exchanged."""
     torch_group: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Keys that torch's class expects in a parameter group and that never change here."""
     requires: tuple[Requirement, ...] = ()
     must_match: tuple[str, ...] = ()
-    """Hyperparameters that must be the same in all groups, because what they act on belongs to all."""
+    """Hyperparameters that must be the same in all groups, because they act on all parameters at once."""
     reminder: Reminder | None = None
     variants: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     """Other defaults, by the value of the argument ``variant``."""
     sparse: bool = False
     """Takes sparse gradients: a zero gradient leaves the parameter and its states as they are."""
     family: str | None = None
-    """A name that rules share whose checkpoints are the same: their options say which of them it is."""
+    """A name shared by rules whose checkpoints are interchangeable; the options tell them apart."""
     preset_of: str | None = None
     preset_options: tuple[str, ...] = ()
-    """What makes it a preset, and so does not come from a checkpoint."""
+    """The options that make it a preset; a checkpoint does not change them."""
 
     @property
     def summary(self) -> str:
@@ -81,13 +78,13 @@ class Description:
         return {"train", "eval"} <= set(self.rule.entries)
 
     def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What users have given, and for the rest the defaults, of the variant if they name one."""
+        """The given values, completed by the defaults, or by those of the variant that is named."""
         variant = given.get("variant", self.defaults.get("variant"))
         changed = self.variants.get(variant, {}) if isinstance(variant, str) else {}
         return {**self.defaults, **changed, **given}
 
     def expand(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What the equations use, from what users pass: ``betas`` → ``beta1, beta2``."""
+        """The arguments of the equations from those of the user: ``betas`` → ``beta1, beta2``."""
         expanded: dict[str, Any] = {}
         for name, value in values.items():
             parts = self.rule.aliases.get(name)
@@ -104,7 +101,7 @@ class Description:
         return expanded
 
     def check(self, values: Mapping[str, Any]) -> None:
-        """Raises an error that names the argument, its value and what would be right."""
+        """Raises an error that names the argument, its value and the values that are allowed."""
         spelled = {part: f"{alias}[{i}]" for alias, parts in self.rule.aliases.items() for i, part in enumerate(parts)}
         expanded = self.expand(values)
         notes: dict[str, Range | Static] = {**self.rule.hypers, **self.rule.statics}
@@ -123,7 +120,6 @@ def describe(
     doc: str | None = None,
     sources: tuple[str, ...] = (),
     deviations: tuple[str, ...] = (),
-    elsewhere: tuple[str, ...] = (),
     torch_class: str | None = None,
     torch_group: Mapping[str, Any] | None = None,
     requires: tuple[Requirement, ...] = (),
@@ -143,7 +139,6 @@ def describe(
         doc=doc or rule.function.__doc__ or "",
         sources=sources,
         deviations=deviations,
-        elsewhere=elsewhere,
         torch_class=torch_class,
         torch_group=torch_group or {},
         requires=requires,

@@ -1,9 +1,9 @@
 """Exchanging and averaging the contents of tensors, a block at a time.
 
-Contents are exchanged, not storages: the parameter stays the same object at the same address.  Kernels that
-hold its pointer, the hooks of autograd and DDP, CUDA graphs, views and tied weights all go on seeing it, and
-autograd's version counter tells a backward pass that the weights it saved are gone.  Swapping ``.data`` would
-break the first ones and hide the last.
+Contents are exchanged, not storages, so that the parameter stays the same object at the same address.  Kernels
+that hold its pointer, the hooks of autograd and DDP, CUDA graphs, views and tied weights all stay valid, and
+autograd's version counter tells a backward pass that its saved weights are gone.  Swapping ``.data`` would
+break the former and hide the latter.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 BLOCK = 1 << 16
-"""Elements at a time: the scratch copy stays in the second-level cache."""
+"""Elements exchanged at a time, so that the scratch copy stays in the second-level cache."""
 
 
 def local(tensor: Tensor) -> Tensor:
-    """The memory behind a parameter: of a sharded one (DTensor), the part this process holds."""
+    """The memory behind a parameter; for a sharded parameter (DTensor), the part that this process holds."""
     tensor = tensor.detach()
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
@@ -39,7 +39,7 @@ def blocks(tensors: Sequence[Tensor]) -> Iterator[tuple[Tensor, ...]]:
 
 @torch.no_grad()
 def exchange(a: Tensor, b: Tensor) -> None:
-    """Swaps what two tensors of one shape and dtype hold, bit by bit."""
+    """Exchanges the contents of two tensors of one shape and dtype, bit by bit."""
     for x, y in blocks([local(a), local(b)]):
         kept = x.clone()
         x.copy_(y)
