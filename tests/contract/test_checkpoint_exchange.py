@@ -26,6 +26,20 @@ from .trajectories import (
 SHAPES = [(6, 5), (9,), ()]
 
 
+def torch_makes_missing_states(name):
+    """Whether torch's class steps a parameter whose state a checkpoint lacks.  Adagrad makes its states in the
+    constructor, and some versions of torch never again: they cannot go on from a state that was not there yet."""
+    (param,) = parameters((3,))
+    opt = getattr(torch.optim, name)([param], lr=0.1)
+    opt.state.clear()
+    set_gradients([param], 0)
+    try:
+        opt.step()
+    except KeyError:
+        return False
+    return True
+
+
 def through_a_file(saved):
     """As users do: saved, and loaded with nothing but plain types allowed."""
     buffer = io.BytesIO()
@@ -71,7 +85,10 @@ def test_there_and_back_changes_no_bit(name, options):
 def test_checkpoint_before_the_first_step_is_exchanged(name, options):
     reference = parameters(*SHAPES)
     run(getattr(torch.optim, name)(reference, **options), 3)
-    for first, second in ((fallline, torch.optim), (torch.optim, fallline)):
+    directions = [(torch.optim, fallline)]
+    if torch_makes_missing_states(name):
+        directions.append((fallline, torch.optim))
+    for first, second in directions:
         params = parameters(*SHAPES)
         opt = getattr(second, name)(params, **{**options, "lr": 123.0})
         opt.load_state_dict(getattr(first, name)(parameters(*SHAPES), **options).state_dict())
@@ -83,7 +100,10 @@ def test_checkpoint_before_the_first_step_is_exchanged(name, options):
 def test_parameters_that_never_had_a_gradient_are_exchanged(name):
     options = {"lr": 0.1, "momentum": 0.9} if name in ("SGD", "RMSprop") else {"lr": 0.1}
     trajectories = []
-    for first, second in ((torch.optim, torch.optim), (fallline, torch.optim), (torch.optim, fallline)):
+    directions = [(torch.optim, torch.optim), (torch.optim, fallline)]
+    if torch_makes_missing_states(name):
+        directions.append((fallline, torch.optim))
+    for first, second in directions:
         a, b = parameters((3,), (4,))
         opt = getattr(first, name)([a, b], **options)
         for step in range(2):
@@ -94,8 +114,8 @@ def test_parameters_that_never_had_a_gradient_are_exchanged(name):
         other.load_state_dict(copy.deepcopy(opt.state_dict()))
         run(other, range(2, 5))
         trajectories.append(values([a, b]))
-    assert_near(trajectories[1], trajectories[0])
-    assert_near(trajectories[2], trajectories[0])
+    for other in trajectories[1:]:
+        assert_near(other, trajectories[0])
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ opt.step()  # wakes the threads that a child will not have
 assert "native" in opt.explain()
 pid = os.fork()
 if pid == 0:
-    signal.alarm(60)  # a child that hangs must not outlive the test
+    signal.alarm(900)  # a child that hangs must not outlive the test
     opt.step()
     opt.step()
     weights = p.detach().numpy()
@@ -59,7 +59,7 @@ opt.step()
 assert bool(((p < -0.15) & (p > -0.25)).all())
 print(os.waitstatus_to_exitcode(status))
 """
-    done = python(code, timeout=60)
+    done = python(code)
     assert done.stdout.strip() == "0", done.stderr
 
 

@@ -131,7 +131,11 @@ class Unchanged:
         assert state_now["param_groups"] == state["param_groups"]
 
 
-def python(code: str, timeout: float = 300, **environment: str) -> subprocess.CompletedProcess[str]:
+HANGING = 1800.0
+"""Seconds after which a program is taken to hang.  On a busy machine importing torch alone can take minutes."""
+
+
+def python(code: str, timeout: float = HANGING, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs code in a fresh interpreter, two threads, and returns what it printed."""
     env = {**os.environ, "OMP_NUM_THREADS": "2", **environment}
     return subprocess.run(

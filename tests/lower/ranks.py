@@ -18,7 +18,7 @@ class Meeting:
     """Where ranks wait for each other."""
 
     def __init__(self, ranks: int):
-        self.barrier = threading.Barrier(ranks, timeout=120)
+        self.barrier = threading.Barrier(ranks, timeout=1800)  # ends a hang; others' work may take minutes
         self.given: list[Sequence[Partial]] = [()] * ranks
         self.joined: dict[Any, Tensor] = {}
 
