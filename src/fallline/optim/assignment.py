@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from fallline.optim.group_reader import RULE
 from fallline.optimizers import description_named
-from fallline.optimizers.describe import Description
+from fallline.optimizers.description import Description
 
 Selector: TypeAlias = str | type[nn.Module] | Callable[[str | None, Tensor], bool]
 """A pattern of names (``"embed*"``), a class of modules (``nn.Embedding``), or a function of name and parameter."""

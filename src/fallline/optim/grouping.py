@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from fallline.optim.assignment import Assignment, Named, Part, named_in_model, split
-from fallline.optimizers.describe import Description
+from fallline.optimizers.description import Description
 
 RATES = ("lr", "lr_1d")
 """Learning rates; MARS has a second one, for all that is not a matrix."""
