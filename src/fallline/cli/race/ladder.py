@@ -29,7 +29,9 @@ def on_ladder(
     if len(given) > 1:
         raise BadInput(f"--ladder {entered.ladder}: is for one workload, got {len(given)}; climb them one by one")
     if entered.target is not None:
-        raise BadInput(f"--target {entered.target:g}: on a ladder the reference sets the target of every rung; leave it out")
+        raise BadInput(
+            f"--target {entered.target:g}: on a ladder the reference sets the target of every rung; leave it out"
+        )
     if design.seconds is not None:
         raise BadInput(f"--seconds {design.seconds:g}: the rungs of a ladder have budgets of their own; leave it out")
     if len(contestants) < 2:

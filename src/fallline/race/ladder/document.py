@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 from fallline.document.blocks import Block, Document, Paragraph, Provenance, Table, Verdict
-from fallline.document.cells import Cell, Column, Missing, Number, Text
+from fallline.document.cells import Cell, Column, Missing, Text
 from fallline.document.figures import Axis, Chart, Series
 from fallline.race.document import data_id
 from fallline.race.document import document as race_document
@@ -67,7 +67,12 @@ def table(found: Climb) -> Table:
     columns += [Column("beyond the\nladder", align="left")] if found.ahead else []
     rows: list[list[Cell]] = []
     for trend in _ranked(found):
-        cells = [_cell(found, guess) for guess in (*trend.rungs, *trend.ahead)]
+        there = {rung for rung, _ in found.measured(trend)}
+        measured: list[Cell] = [
+            _cell(found, guess) if rung in there else Missing()
+            for rung, guess in zip(found.known.rungs, trend.rungs, strict=True)
+        ]
+        cells = [*measured, *(_cell(found, guess) for guess in trend.ahead)]
         said: list[Cell] = [Text(answer(trend.ahead[-1], found).value)] if trend.ahead else []
         rows.append([Text(trend.contestant), *cells, *said])
     empty = len(found.known.rungs) + len(found.ahead)
@@ -92,7 +97,8 @@ def figure(found: Climb) -> Chart:
     series = []
     last = found.known.rungs[-1]
     for trend in _ranked(found):
-        series.append(_series(found, trend.contestant, found.known.rungs, trend.rungs))
+        rungs, guesses = zip(*found.measured(trend), strict=True)
+        series.append(_series(found, trend.contestant, rungs, guesses))
         if trend.ahead:
             beyond = (last, *found.ahead)
             series.append(_series(found, trend.contestant, beyond, (trend.last, *trend.ahead), extends=True))
@@ -142,7 +148,9 @@ def _details(found: Climb, path: Path) -> list[str]:
         rungs = ", ".join(f"{rung:g}" for rung in dropped)
         lines.append(f"Without rung {rungs}: {found.reference} has no result in most studies there.")
     for (name, workload), (count, studies) in found.missed.items():
-        lines.append(f"{name} missed the target of {workload} in {count} of {studies} studies; a miss counts as the budget.")
+        lines.append(
+            f"{name} missed the target of {workload} in {count} of {studies} studies; a miss counts as the budget."
+        )
     if found.ahead:
         lines.append(
             f"Trends are shrunk towards a common one, and extended by half of the ladder's length at most, here "

@@ -28,9 +28,9 @@ def advantages(
 ) -> Advantages:
     """Means over studies, reference minus contestant.  Studies of one number have common draws, on every rung.
 
-    ``least`` are the smallest variances of one study, by rung: times that are known at evaluations only, may all be equal
-    by the coarseness of that grid.  ``added`` are variances that a mean has whatever its studies say, such as the errors
-    of step times.  ``unsteady`` contestants tell nothing of the noise, as misses count as a constant.
+    ``least`` are the smallest variances of one study, by rung: times that are known at evaluations only may all be equal
+    because that grid is coarse.  ``added`` are variances that a mean has whatever its studies say, such as the errors of
+    step times.  ``unsteady`` contestants tell nothing of the noise, as misses count as a constant.
     """
     names = tuple(name for name in studies if name != reference)
     values = np.full((len(names), len(rungs)), math.nan)
@@ -52,7 +52,7 @@ def _noise(
 ) -> tuple[np.ndarray | None, float]:
     """The covariance of a contestant's own means over the rungs, and its degrees of freedom.
 
-    Of what is left when a rung's contestants and its studies are taken out: luck that a study brings to all cancels in an
+    It is that of the residuals of contestants and studies on a rung: luck that a study brings to all cancels in an
     advantage.  Variances of single rungs are drawn towards their mean, and one correlation serves all pairs of rungs:
     there are a dozen residuals or so.
     """

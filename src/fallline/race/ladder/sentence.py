@@ -6,13 +6,13 @@ import enum
 import math
 
 from fallline.race.ladder.summary import TIME, Climb
-from fallline.race.ladder.trend import Guess, Trend
+from fallline.race.ladder.trend import Guess, Trend, noise_share
 from fallline.workloads.loading import STEPS_AXIS
 
 EVEN = math.log(1.05)
 """Times whose ratio is surely below this factor are called even."""
 NOISY = 0.5
-"""From this share of the variance on, more studies are the remedy."""
+"""Where noise explains this share of the changes from rung to rung, more studies are the remedy."""
 HALVES = (0.4, 0.6)
 
 
@@ -30,7 +30,7 @@ def answer(guess: Guess, climb: Climb) -> Answer:
         return Answer.AHEAD
     if guess.high < 0:
         return Answer.BEHIND
-    if climb.measure == TIME and -EVEN < guess.low and guess.high < EVEN:
+    if climb.measure == TIME and guess.low > -EVEN and guess.high < EVEN:
         return Answer.EVEN
     return Answer.UNKNOWN
 
@@ -41,10 +41,11 @@ def sentence(climb: Climb, trend: Trend) -> str:
     if trend.ahead:
         guess, rung = trend.ahead[-1], climb.ahead[-1]
         said = answer(guess, climb)
-        expected = "they are even" if said == Answer.EVEN else f"expect {side(climb, guess.mean)}"
+        even = said == Answer.EVEN or _is_even(climb, guess.mean)
+        expected = "they are even" if even else f"expect {side(climb, guess.mean)}"
         parts.append(f"{place(climb, rung)} {expected}, {between(climb, guess)}")
         if said == Answer.UNKNOWN:
-            parts[-1] += f", so who is ahead there cannot be known: {_reason(trend)}"
+            parts[-1] += f", so who is ahead there cannot be known: {_reason(climb)}"
     return "; ".join(parts) + "."
 
 
@@ -53,16 +54,17 @@ def unknown_sentence(climb: Climb, name: str) -> str:
 
 
 def _along(climb: Climb, trend: Trend) -> str:
-    """From the first rung on which there is something to compare to the last."""
-    name, first, last = trend.contestant, trend.rungs[0].mean, trend.rungs[-1].mean
-    start, end = place(climb, climb.known.rungs[0]), place(climb, climb.known.rungs[-1])
+    """From the first rung on which it was measured to the last."""
+    (smallest, guess), *_, (largest, _) = climb.measured(trend)
+    name, first, last = trend.contestant, guess.mean, trend.last.mean
+    start, end = place(climb, smallest), place(climb, largest)
     if trend.change.low <= 0 <= trend.change.high:
-        seen = "is even with" if _is_even(climb, last) else f"is {side(climb, last)} of"
-        return f"{name} {seen} {climb.reference} {end} ({_interval(climb, trend.last)}), and no trend can be seen"
+        seen = f"{_beside(climb, last)} {end} ({_interval(climb, trend.last)})"
+        return f"{name} is {seen}, and no trend can be seen"
     if _is_even(climb, first) or _is_even(climb, last) or (first > 0) != (last > 0):
-        return f"{name} is {side(climb, first)} of {climb.reference} {start} and {side(climb, last)} {end}"
+        return f"{name} is {_beside(climb, first)} {start} and {side(climb, last)} {end}"
     what = "lead over" if last > 0 else "distance behind"
-    ratio = (last / first) ** (1 / math.log2(climb.known.rungs[-1] / climb.known.rungs[0]))
+    ratio = (last / first) ** (1 / math.log2(largest / smallest))
     moves = "shrinks" if abs(last) < abs(first) else "grows"
     halves = ", about a half with every doubling" if HALVES[0] <= ratio <= HALVES[1] else ""
     return (
@@ -71,8 +73,8 @@ def _along(climb: Climb, trend: Trend) -> str:
     )
 
 
-def _reason(trend: Trend) -> str:
-    if trend.noise_share >= NOISY:
+def _reason(climb: Climb) -> str:
+    if noise_share(climb.known) >= NOISY:
         return "the studies scatter too much; more of them would say more"
     return "advantages change too irregularly from rung to rung; a race on that rung itself would say"
 
@@ -96,8 +98,15 @@ def percent(advantage: float) -> float:
 
 def side(climb: Climb, advantage: float) -> str:
     if _is_even(climb, advantage):
-        return "0 % ahead" if climb.measure == TIME else "level"
+        return "even"
     return f"{amount(climb, advantage)} {'ahead' if advantage > 0 else 'behind'}"
+
+
+def _beside(climb: Climb, advantage: float) -> str:
+    """``7 % ahead of adamw``."""
+    if _is_even(climb, advantage):
+        return f"even with {climb.reference}"
+    return f"{side(climb, advantage)} {'of ' if advantage > 0 else ''}{climb.reference}"
 
 
 def _is_even(climb: Climb, advantage: float) -> bool:
@@ -112,5 +121,6 @@ def _interval(climb: Climb, guess: Guess, joined: str = " to ") -> str:
     low, high = guess.low, guess.high
     if (low > 0) == (high > 0):
         near, far = sorted((low, high), key=abs)
-        return f"{amount(climb, near)}{joined}{side(climb, far)}"
+        least = amount(climb, near).removesuffix(f" {climb.measure}")
+        return f"{least}{joined}{side(climb, far)}"
     return f"{side(climb, low)}{joined}{side(climb, high)}"

@@ -12,7 +12,7 @@ import numpy as np
 
 from fallline.race.ladder.noise import advantages
 from fallline.race.ladder.rungs import axis_of, rungs_of
-from fallline.race.ladder.trend import Advantages, Trend, farthest, trends
+from fallline.race.ladder.trend import Advantages, Guess, Trend, farthest, trends
 from fallline.race.plan import BUDGET
 from fallline.race.verdict.summary import SECONDS, STEPS, Summary
 from fallline.workloads.workload import LOWER
@@ -43,6 +43,12 @@ class Climb:
     """Contestant → why nothing can be said of it."""
     missed: Mapping[tuple[str, str], tuple[int, int]]
     """(contestant, workload) → in how many of how many studies it missed the target, where it did."""
+
+    def measured(self, trend: Trend) -> list[tuple[float, Guess]]:
+        """The rungs on which a contestant was measured, with its advantage."""
+        row = self.known.values[self.known.contestants.index(trend.contestant)]
+        guesses = zip(self.known.rungs, trend.rungs, row, strict=True)
+        return [(rung, guess) for rung, guess, value in guesses if math.isfinite(value)]
 
     def as_data(self) -> dict[str, Any]:
         observed = {name: row.tolist() for name, row in zip(self.known.contestants, self.known.values, strict=True)}
@@ -110,9 +116,7 @@ def beyond(sizes: Sequence[float]) -> tuple[float, ...]:
     return (double, last) if last > NEAR * double else (last,)
 
 
-def _obstacle(
-    row: Sequence[Sequence[float]], rungs: Sequence[str], kept: Sequence[int], reference: str
-) -> str | None:
+def _obstacle(row: Sequence[Sequence[float]], rungs: Sequence[str], kept: Sequence[int], reference: str) -> str | None:
     """Why a contestant's trend cannot be known."""
     if len(kept) < 2:
         return f"{reference}, with which it is compared, has a result on fewer than two rungs"

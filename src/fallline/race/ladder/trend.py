@@ -1,7 +1,7 @@
 """The trend of advantages along a ladder, and how far it can be extended.
 
-An advantage is a contestant's distance to the reference on one rung: the logarithm of a ratio of times, or a difference
-of metrics; positive is better.  With x = log₂(rung), counted from the last rung, the model of a contestant's own level is
+An advantage is a contestant's distance to the reference on one rung: the logarithm of a ratio of times, or a
+difference of metrics; positive is better.  With x = log₂(rung), counted from the last rung, a contestant's result is
 
     ρˣ · (level + slope · x + wander(x))  +  noise,
 
@@ -25,6 +25,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import torch
 
 LEVEL = 0.95
 """Of the intervals."""
@@ -32,8 +33,8 @@ MOST_DOUBLINGS = 2.0
 """However long a ladder is, its trend is not extended farther: no published table could be used to check that."""
 
 SLOPE_SCALE, RATIO_SCALE, WANDER_SCALE, NOISE_SCALE = 0.1, 0.5, 1.0, 1.0
-"""The widths of the priors, all but the ratio's in units of a typical change from rung to rung: chosen on one published
-table by the density that predictions give to the later cells, and confirmed on another (``benchmarks/ladder_checks``)."""
+"""The widths of the priors, all but the ratio's in units of a typical change from rung to rung.  They were chosen on
+one published table, by the density that predictions give to later cells, and confirmed on another: docs/ladder.md."""
 RATIOS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25)
 SLOPES = (0.02, 0.06, 0.12, 0.25)
 SIZES = (0.07, 0.2, 0.5, 1.0, 1.8)
@@ -41,6 +42,9 @@ NOISE_FACTORS = (0.6, 0.8, 1.0, 1.25, 1.6, 2.2)
 """By how much a noise that was estimated from few studies may be off."""
 NEGLIGIBLE = 1e-6
 """Of the weight of a grid point."""
+LEAST_CHANGE, ROUNDING = 1e-3, 1e-5
+"""The least change with a doubling, relative to advantages, and an error that all of them have: without any, rungs that
+agree exactly would leave nothing to compute with."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,8 +86,6 @@ class Trend:
     """From the first rung to the last, per doubling."""
     ahead: tuple[Guess, ...]
     """At the rungs that were asked for."""
-    noise_share: float
-    """The part of the variance at the first of these rungs that noise is to blame for: more studies would remove it."""
 
     @property
     def last(self) -> Guess:
@@ -113,8 +115,7 @@ def trends(known: Advantages, ahead: Sequence[float]) -> list[Trend]:
     # All rungs, then the change per doubling.
     wanted = np.vstack([np.eye(len(asked)), np.zeros(len(asked))])
     wanted[-1, [0, len(x) - 1]] = np.array([-1.0, 1.0]) / -x[0]
-    mixture = _posterior(known, x, asked, wanted)
-    return [_trend(mixture, index, name, len(x)) for index, name in enumerate(known.contestants)]
+    return _trends(_posterior(known, x, asked, wanted), known.contestants, len(x))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,46 +125,52 @@ class _Mixture:
     weights: np.ndarray
     means: np.ndarray
     variances: np.ndarray
-    noise: np.ndarray
-    """The part of the variances that is noise's."""
 
 
 def _posterior(known: Advantages, x: np.ndarray, asked: np.ndarray, wanted: np.ndarray) -> _Mixture:
+    """All points of the grid at once; arrays begin with them."""
     present = ~np.isnan(known.values)
     who, rung = np.nonzero(present)
     values, at = known.values[present], x[rung]
     shared = (who[:, None] == who) + 1.0  # the reference is in all of them
     shared_asked = (who[:, None] == np.arange(len(known.contestants))) + 1.0
-    change, level = _typical_change(known.values, x), math.sqrt(float(np.mean(known.values[:, -1] ** 2)) / 2)
-    smallest = 1e-9 * max(level, change, 1e-9)
-    change, level = max(change, smallest), max(level, smallest)
+    level, change = _typical_sizes(known)
     noise, factors, penalty = _noise(known, change)
-    found: list[tuple[float, np.ndarray, np.ndarray, np.ndarray]] = []
-    for ratio, slope, wander, factor in itertools.product(RATIOS, SLOPES, SIZES, factors):
-        kernel = _Kernel(level, ratio, slope * change, wander * change)
-        errors = factor**2 * noise[np.ix_(rung, rung)]
-        if known.noise is None:
-            errors = errors * ratio ** np.add.outer(at, at)
-        covariance = shared * (kernel(at, at) + errors) + (1e-6 * change) ** 2 * np.eye(len(at))
-        root = np.linalg.cholesky(covariance)
-        white = np.linalg.solve(root, values)
-        weight = -np.log(np.diag(root)).sum() - 0.5 * white @ white + penalty(factor)
-        weight += _log_normal(math.log(ratio), RATIO_SCALE) + _log_size(slope, SLOPE_SCALE)
-        weight += _log_size(wander, WANDER_SCALE)
-        # One column of cross-covariances per contestant and wanted quantity.
-        cross = shared_asked[:, :, None] * (kernel(at, asked) @ wanted.T)[:, None, :]
-        solved = np.linalg.solve(covariance, cross.reshape(len(at), -1)).reshape(cross.shape)
-        prior = np.einsum("qa,ab,qb->q", wanted, kernel(asked, asked), wanted)
-        mean = np.einsum("ncq,n->cq", solved, values)
-        variance = 2 * prior - np.einsum("ncq,ncq->cq", cross, solved)
-        from_noise = np.einsum("ncq,nm,mcq->cq", solved, shared * errors, solved)
-        found.append((float(weight), mean.T, variance.T, from_noise.T))
-    logs = np.array([each[0] for each in found])
+    grid = np.array(list(itertools.product(RATIOS, SLOPES, SIZES, factors)))
+    ratio, slope, wander, factor = (part[:, None, None] for part in grid.T)
+    kernel = _Kernel(level, ratio, slope * change, wander * change)
+    errors = factor**2 * noise[np.ix_(rung, rung)]
+    if known.noise is None:  # then noise shrinks with the rest
+        errors = errors * ratio ** np.add.outer(at, at)
+    covariance = shared * (kernel(at, at) + errors) + (ROUNDING * (level + change)) ** 2 * np.eye(len(at))
+    root = np.linalg.cholesky(covariance)
+    white = np.linalg.solve(root, np.broadcast_to(values[:, None], (len(grid), len(at), 1)))[..., 0]
+    logs = -np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1) - 0.5 * (white**2).sum(axis=1)
+    logs += [
+        _log_normal(math.log(r), RATIO_SCALE) + _log_size(s, SLOPE_SCALE) + _log_size(w, WANDER_SCALE) + penalty(f)
+        for r, s, w, f in grid.tolist()
+    ]
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
     kept = weights > NEGLIGIBLE
-    means, variances, noises = (np.array([each[part] for each in found])[kept] for part in (1, 2, 3))
-    return _Mixture(weights[kept] / weights[kept].sum(), means, np.maximum(variances, 0.0), noises)
+    # One column of cross-covariances per contestant and wanted quantity.
+    cross = shared_asked[:, :, None] * (kernel(at, asked)[kept] @ wanted.T)[:, :, None, :]
+    solved = np.linalg.solve(covariance[kept], cross.reshape(len(cross), len(at), -1)).reshape(cross.shape)
+    prior = np.einsum("qa,pab,qb->pq", wanted, kernel(asked, asked)[kept], wanted)
+    means = np.einsum("pncq,n->pqc", solved, values)
+    variances = 2 * prior[:, :, None] - np.einsum("pncq,pncq->pqc", cross, solved)
+    return _Mixture(weights[kept] / weights[kept].sum(), means, np.maximum(variances, 0.0))
+
+
+def _typical_sizes(known: Advantages) -> tuple[float, float]:
+    """Of one contestant's own level, and of its change with a doubling, were that a random walk.
+
+    An advantage has two of them.  Where rungs agree by luck, a change is not taken for smaller than noise allows.
+    """
+    level = math.sqrt(float(np.mean(known.values[:, -1] ** 2)) / 2)
+    change = math.sqrt(_squared_change(known))
+    seen = 0.0 if known.noise is None else math.sqrt(float(np.mean(np.diag(known.noise))))
+    return max(level, 1e-12), max(change, LEAST_CHANGE * max(level, 1e-12), seen / 2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,21 +178,31 @@ class _Kernel:
     """The covariance of one contestant's own levels at two places."""
 
     level: float
-    ratio: float
-    slope: float
-    wander: float
+    ratio: np.ndarray
+    slope: np.ndarray
+    wander: np.ndarray
+    """Grid points × 1 × 1."""
 
     def __call__(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         a, b = a[:, None], b[None, :]
         walked = np.where(np.sign(a) * np.sign(b) > 0, np.minimum(np.abs(a), np.abs(b)), 0.0)
-        return self.ratio ** (a + b) * (self.level**2 + self.slope**2 * a * b + self.wander**2 * walked)
+        size: np.ndarray = self.level**2 + self.slope**2 * a * b + self.wander**2 * walked
+        return size * self.ratio ** (a + b)
 
 
-def _typical_change(values: np.ndarray, x: np.ndarray) -> float:
-    """Of one contestant's own level with a doubling, were it a random walk; an advantage has two of them."""
-    changes = np.diff(values, axis=1) / np.sqrt(np.diff(x))
+def _squared_change(known: Advantages) -> float:
+    changes = np.diff(known.values, axis=1) / np.sqrt(np.diff(np.log2(known.rungs)))
     there = changes[np.isfinite(changes)]
-    return math.sqrt(float(np.mean(there**2)) / 2) if len(there) else 0.0
+    return float(np.mean(there**2)) / 2 if len(there) else 0.0
+
+
+def noise_share(known: Advantages) -> float:
+    """The part of the changes from rung to rung that noise explains: it is what more studies would take away."""
+    if known.noise is None:
+        return 0.0
+    between = np.diag(known.noise)[:-1] + np.diag(known.noise)[1:] - 2 * np.diag(known.noise, 1)
+    explained = float(np.mean(between / np.diff(np.log2(known.rungs))))
+    return min(1.0, explained / max(_squared_change(known), 1e-300))
 
 
 Noise = tuple[np.ndarray, Sequence[float], Callable[[float], float]]
@@ -211,35 +228,30 @@ def _log_normal(value: float, scale: float) -> float:
     return -0.5 * (value / scale) ** 2
 
 
-def _trend(mixture: _Mixture, index: int, name: str, rungs: int) -> Trend:
-    guesses = [
-        _guess(mixture.weights, mixture.means[:, quantity, index], np.sqrt(mixture.variances[:, quantity, index]))
-        for quantity in range(mixture.means.shape[1])
-    ]
-    quantity = min(rungs, len(guesses) - 2)  # the first rung ahead, or the last one
-    means = mixture.means[:, quantity, index]
-    total = mixture.weights @ (mixture.variances[:, quantity, index] + means**2) - (mixture.weights @ means) ** 2
-    share = float(mixture.weights @ mixture.noise[:, quantity, index] / total) if total > 0 else 0.0
-    return Trend(name, tuple(guesses[:rungs]), guesses[-1], tuple(guesses[rungs:-1]), min(1.0, share))
-
-
-def _guess(weights: np.ndarray, means: np.ndarray, errors: np.ndarray) -> Guess:
+def _trends(mixture: _Mixture, names: Sequence[str], rungs: int) -> list[Trend]:
     tail = (1 - LEVEL) / 2
-    low, high = (_quantile(weights, means, errors, share) for share in (tail, 1 - tail))
-    return Guess(float(weights @ means), low, high, 1 - _below(0.0, weights, means, errors))
+    mean = np.einsum("p,pqc->qc", mixture.weights, mixture.means)
+    low, high = (_quantile(mixture, share) for share in (tail, 1 - tail))
+    positive = np.clip(1 - _below(mixture, np.zeros_like(mean)), 0.0, 1.0)
+    made = []
+    for index, name in enumerate(names):
+        parts = (part[:, index].tolist() for part in (mean, low, high, positive))
+        guesses = [Guess(*each) for each in zip(*parts, strict=True)]
+        made.append(Trend(name, tuple(guesses[:rungs]), guesses[-1], tuple(guesses[rungs:-1])))
+    return made
 
 
-def _below(value: float, weights: np.ndarray, means: np.ndarray, errors: np.ndarray) -> float:
-    scaled = (value - means) / np.maximum(errors, 1e-300) / math.sqrt(2)
-    return float(weights @ [0.5 * math.erfc(-z) for z in np.clip(scaled, -30, 30)])
+def _below(mixture: _Mixture, values: np.ndarray) -> np.ndarray:
+    """The probability of less than a value, for every quantity of every contestant."""
+    scaled = (values - mixture.means) / np.maximum(np.sqrt(mixture.variances), 1e-300)
+    return np.einsum("p,pqc->qc", mixture.weights, torch.special.ndtr(torch.from_numpy(scaled)).numpy())
 
 
-def _quantile(weights: np.ndarray, means: np.ndarray, errors: np.ndarray, share: float) -> float:
-    low, high = float(np.min(means - 9 * errors)), float(np.max(means + 9 * errors))
-    for _ in range(60):
+def _quantile(mixture: _Mixture, share: float) -> np.ndarray:
+    errors = np.sqrt(mixture.variances)
+    low, high = (mixture.means - 9 * errors).min(axis=0), (mixture.means + 9 * errors).max(axis=0)
+    for _ in range(50):
         middle = (low + high) / 2
-        if _below(middle, weights, means, errors) < share:
-            low = middle
-        else:
-            high = middle
+        short = _below(mixture, middle) < share
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
     return (low + high) / 2
