@@ -1,9 +1,9 @@
-"""``python -m benchmarks.ladder_checks``: does the trend of a ladder predict the rungs that follow, on published tables?
+"""``python -m benchmarks.ladder_checks``: does the trend of a ladder predict what follows, on published tables?
 
 Two tables are read where they lie (``--tables FOLDER``); nothing of them is kept but how well each method did.
 ``marin_fantastic_optimizers.csv``: the best loss of 11 optimizers at 4 sizes and 1 to 16 times Chinchilla's tokens, one
-run a setting.  ``epfl_one_pass.csv``: validation losses of 20 optimizers at five checkpoints of one pass.  The widths of
-the priors in ``fallline.race.ladder.trend`` were chosen on the first; the second confirms them.
+run a setting.  ``epfl_one_pass.csv``: validation losses of 20 optimizers at five checkpoints of one pass.  The widths
+of the priors in ``fallline.race.ladder.trend`` were chosen on the first; the second confirms them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import csv
 import dataclasses
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -85,10 +84,10 @@ def marin_cases() -> list[Case]:
         found += [horizons("too far", size, (1, 2), goal) for goal in (4, 8)]
     found += [horizons("too far", size, (1, 2, 4), 16) for size in ("130m", "300m")]
     # A ladder of horizons at a small size, for a larger size at its last horizon.
-    for cells in ((1, 2, 4, 8), (1, 2, 4)):
+    for until in ((1, 2, 4, 8), (1, 2, 4)):
         for small, large in (("130m", "300m"), ("130m", "520m"), ("130m", "1.2b"), ("300m", "520m"), ("300m", "1.2b")):
-            case = horizons("larger", small, cells, cells[-1])
-            found.append(dataclasses.replace(case, goal=(large, float(cells[-1]))))
+            case = horizons("larger", small, until, until[-1])
+            found.append(dataclasses.replace(case, goal=(large, float(until[-1]))))
     # A ladder of sizes.
     for horizon in (1.0, 2.0, 4.0, 8.0):
         for names, goal in ((("130m", "300m", "520m"), "1.2b"), (("130m", "300m"), "520m")):
@@ -211,7 +210,18 @@ def _method(outcomes: Iterable[Outcome], name: str) -> dict[str, float]:
     return {"tau": float(np.mean(taus)), "winner": float(np.mean(winners)), "error": float(np.mean(errors))}
 
 
+def single(each: Outcome) -> dict[str, Any]:
+    """One case: where from, where to, and each method's τ."""
+    return {
+        "from": [f"{size} {horizon:g}×" for size, horizon in each.case.cells],
+        "to": f"{each.case.goal[0]} {each.case.goal[1]:g}×",
+        "optimizers": len(each.names) + 1,
+        "methods": {name: _method([each], name) for name in (*SIMPLE, OURS)},
+    }
+
+
 def check(folder: Path) -> dict[str, Any]:
+    """Table and group → figures."""
     first, second = marin(folder), epfl(folder)
     found: dict[str, Any] = {}
     for table, losses, cases, unit in (
@@ -221,7 +231,8 @@ def check(folder: Path) -> dict[str, Any]:
     ):
         ended = [outcome(losses, case, unit) if unit else outcome(losses, case) for case in cases]
         for group in dict.fromkeys(case.group for case in cases):
-            found[f"{table}: {group}"] = measures([each for each in ended if each and each.case.group == group])
+            chosen = [each for each in ended if each and each.case.group == group]
+            found[f"{table}: {group}"] = {**measures(chosen), "each": [single(each) for each in chosen]}
     return found
 
 

@@ -1,8 +1,9 @@
-"""``python -m benchmarks.leaderboard_ceiling LOGS``: how far could the miniatures' order agree with AlgoPerf's, and why not?
+"""``python -m benchmarks.leaderboard_ceiling LOGS``: how far could the miniatures agree with AlgoPerf, and why not?
 
-``LOGS`` is AlgoPerf's archive of logs, external tuning, v0.5.  First the ceiling: AlgoPerf's order against itself when its
-studies are drawn again.  Then the miniatures beside it, by workload: agreement, misses, how late targets are met.  And
-AlgoPerf's own order with earlier targets.  ``docs/leaderboard_page.py`` writes the figures into docs/leaderboard.md.
+``LOGS`` is AlgoPerf's archive of logs, external tuning, v0.5.  First the ceiling: AlgoPerf's order against itself when
+its studies are drawn again.  Then the miniatures beside it, by workload: agreement, misses, how late targets are met.
+And AlgoPerf's own order with earlier targets.
+``docs/leaderboard_page.py`` writes the figures into docs/leaderboard.md.
 """
 
 from __future__ import annotations
@@ -133,8 +134,8 @@ def _one_workload_itself(times: Times, names: Sequence[str], workload: str, rng:
 def role_of_misses(ours: Times, theirs: Times, names: Sequence[str], late: Mapping[str, float]) -> dict[str, float]:
     """τ with the published order of times and misses from different tables.
 
-    A miss that is taken away is met when the budget ends.  Misses alone, with all other times equal, are the control: they
-    say how much of the order lies in them.
+    A miss that is taken away is met when the budget ends.  Misses alone, with all other times equal, are the control:
+    they say how much of the order lies in them.
     """
     ends = {**late, **{real: BUDGETS["v0.5"][real] for real in PAIRS.values()}}
 

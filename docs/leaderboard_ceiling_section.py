@@ -29,7 +29,7 @@ def section(tables: Path, markdown: Markdown) -> str:
             _earlier(found["earlier"], found["steps"].values(), markdown),
             _workloads(found["workloads"], found["entries"], markdown),
             _proposals(found),
-            "`python -m benchmarks.leaderboard_ceiling LOGS` computes all of this again from AlgoPerf's archive of logs.\n",
+            "`python -m benchmarks.leaderboard_ceiling LOGS` computes all of this from AlgoPerf's archive of logs.\n",
         ]
     )
 
@@ -45,36 +45,40 @@ def _range(found: Mapping[str, float]) -> str:
 def _ceiling(found: Mapping[str, Any]) -> str:
     theirs, ours = found["ceiling"], found["ours"]
     joint = (theirs["drawn"]["mean"] * ours["itself"]["drawn"]["mean"]) ** 0.5
-    return f"""\
-**The ceiling.** AlgoPerf's own studies do not give one order either. Its order of these {found["entries"]} entries, scored
-from half of the studies of every cell, agrees with that from the other half at τ = {_range(theirs["halves"])}, mean and 90 %
-of {found["resamples"]} divisions; two drawings of as many studies as there were agree at {_range(theirs["drawn"])}. Nobody can be
-expected to do better than about 0.8. That we leave held-out variants away matters little: without them AlgoPerf's
-order agrees with the published one at {found["without held-out"]:.2f}.
-
-**Ours** agrees with itself at {_range(ours["itself"]["drawn"])} when its three studies are drawn again, and with AlgoPerf's
-at {_range(ours["drawn"])}. If both measured the same thing with the noise that they have, about {joint:.2f} would be found
-(√ of the two agreements with themselves, a rule of thumb). So noise explains the smaller part of the distance; the
-miniatures order entries otherwise. No single entry is to blame: leaving one out gives
-{_signed(min(ours["without"].values()))} to {_signed(max(ours["without"].values()))}.
-"""
+    left = [_signed(bound(ours["without"].values())) for bound in (min, max)]
+    ceiling = (
+        "**The ceiling.** AlgoPerf's own studies do not give one order either. Its order of these "
+        f"{found['entries']} entries from half of the studies of every cell agrees with that from the other half at τ "
+        f"= {_range(theirs['halves'])}, mean and 90 % of {found['resamples']} divisions; two drawings of as many "
+        f"studies as there were agree at {_range(theirs['drawn'])}. Nobody can be expected to do better than about "
+        "0.8. Held-out variants, which we leave out, matter little: without them AlgoPerf's order agrees with the "
+        f"published one at {found['without held-out']:.2f}.\n"
+    )
+    own = (
+        f"**Ours** agrees with itself at {_range(ours['itself']['drawn'])} when its three studies are drawn again, and "
+        f"with AlgoPerf's at {_range(ours['drawn'])}. If both measured the same thing with the noise that they have, "
+        f"about {joint:.2f} would be found (the root of the product of both agreements with themselves, a rule of "
+        "thumb). So noise explains the smaller part of the distance: the miniatures order entries otherwise. No single "
+        f"entry is to blame: leaving one out gives {left[0]} to {left[1]}.\n"
+    )
+    return f"{ceiling}\n{own}"
 
 
 def _misses(found: Mapping[str, float], markdown: Markdown) -> str:
     rows = [(name, f"{tau:.2f}") for name, tau in found.items()]
+    alone, times, mixed = (
+        found[name]
+        for name in ("equal times, AlgoPerf's misses", "AlgoPerf's times, no misses", "AlgoPerf's times, our misses")
+    )
     return (
         "**Misses.** Scores of mixed tables: times from one side, misses from the other. A miss that is taken away is "
         "met when the budget ends.\n\n"
         + markdown(("table", "τ with the published order"), rows)
-        + f"""
-Who misses is most of AlgoPerf's order: its misses alone, with all times equal, give {
-            found["equal times, AlgoPerf's misses"]:.2f}.
-Ours fall on other entries: alone they give {
-            found["equal times, our misses"]:.2f}, and put into AlgoPerf's table they lower it from {
-            found["AlgoPerf's times, no misses"]:.2f} to {
-            found["AlgoPerf's times, our misses"]:.2f}. But without any misses
-our times give {found["our times, no misses"]:.2f} only: both misses and times differ.
-"""
+        + "\nWho misses is most of AlgoPerf's order: its misses alone, with all times equal, give "
+        f"{alone:.2f}. Ours fall on other entries: alone they give "
+        f"{found['equal times, our misses']:.2f}, and put into AlgoPerf's table they lower it from "
+        f"{times:.2f} to {mixed:.2f}. But without any "
+        f"misses our times give {found['our times, no misses']:.2f} only: both misses and times differ.\n"
     )
 
 
@@ -86,15 +90,14 @@ def _earlier(found: Sequence[Mapping[str, float]], steps: Collection[int], markd
     head = ("target met by the baseline after", "missed cells", "τ with the published order", "τ with ours")
     early = found[0]
     return (
-        "**Targets too early?** AlgoPerf's logs hold whole curves, so its table can be scored with earlier targets: the "
-        "values that the baseline has after a part of its time to target.\n\n"
+        "**Targets too early?** AlgoPerf's logs hold whole curves, so its table can be scored with earlier targets: "
+        "the values that the baseline has after a part of its time to target.\n\n"
         + markdown(head, rows)
-        + f"""
-Targets at {100 * early["share"]:.0f} % of the way give nearly the published order (τ = {early["published"]:.2f}), and none of
-these orders is ours. An early target in a long training is not what lowers our τ. The length of the trainings may be:
-published tables of optimizers order them otherwise after short trainings than after long ones ([ladder.md](ladder.md)),
-and ours have {min(steps):,} to {max(steps):,} steps. The archive cannot tell, because all its trainings are long.
-"""
+        + f"\nTargets at {100 * early['share']:.0f} % of the way give nearly the published order (τ = "
+        f"{early['published']:.2f}), and none of these orders is ours. An early target in a long training is not what "
+        "lowers our τ. The length of the trainings may be: published tables of optimizers order them otherwise after "
+        f"short trainings than after long ones ([ladder.md](ladder.md)), and ours have {min(steps):,} to "
+        f"{max(steps):,} steps. The archive cannot tell, because all its trainings are long.\n"
     )
 
 
@@ -121,8 +124,8 @@ def _workloads(found: Sequence[Mapping[str, Any]], entries: int, markdown: Markd
         for row in found
     ]
     return (
-        "**By workload.** Orders by the time to target. With itself: between two parts of the studies, 1 and 2 of ours, "
-        "2 and 3 of AlgoPerf's. The last column is a share of the budget, the median of trials (ours) or entries "
+        "**By workload.** Orders by the time to target. With itself: between two parts of the studies, 1 and 2 of "
+        "ours, 2 and 3 of AlgoPerf's. The last column is a share of the budget, the median of trials (ours) or entries "
         "(AlgoPerf's) that reached it.\n\n" + markdown(head, rows)
     )
 
@@ -144,10 +147,10 @@ def _proposals(found: Mapping[str, Any]) -> str:
 
 1. *Harder targets* where AlgoPerf's are missed and ours are not: {counted(harder)}.
 2. *Easier targets, or longer budgets*, where ours are missed and AlgoPerf's are not: {counted(easier)}.
-3. *More studies* where halves of our own studies hardly agree: {luck}. Three studies order entries by luck there.
-4. *Longer budgets*, if only one thing can be changed: twice the steps on half of the workloads cost what all eight cost
-   now. That length matters is seen in published tables of other optimizers, not in these data.
+3. *More studies* where parts of our own studies hardly agree: {luck}. Three studies order entries by luck there.
+4. *Longer budgets*, if only one thing can be changed: twice the steps on half of the workloads cost half as much again
+   as all eight cost now. That length matters is seen in published tables of other optimizers, not in these data.
 
-Moving targets until misses fall on the same entries would copy AlgoPerf's result instead of predicting it: targets should
-be moved by what the baselines reach, as `make targets` does, and the agreement looked at once afterwards.
+Moving targets until misses fall on the same entries would copy AlgoPerf's result instead of predicting it: targets
+should be moved by what the baselines reach, as `make targets` does, and the agreement looked at once afterwards.
 """

@@ -72,7 +72,7 @@ def test_a_width_is_an_argument_of_the_workloads_function() -> None:
 def test_sizes_that_are_whole_numbers_are_given_as_such() -> None:
     made = entries(Entry("graphs", load("graphs")), parse("width=24,48"))
     assert [entry.name for entry in made] == ["graphs width=24", "graphs width=48"]
-    with pytest.raises(WorkloadError, match="graphs: width is a whole number, 48 by default, got 0.5"):
+    with pytest.raises(WorkloadError, match=r"graphs: width is a whole number, 48 by default, got 0\.5"):
         load("graphs", {"width": 0.5})
 
 

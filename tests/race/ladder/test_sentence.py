@@ -54,15 +54,15 @@ def test_a_lead_that_halves() -> None:
     text = sentence(*climb((28, 14, 7), guess(3, -6, 12)))
     assert text == (
         "adan's lead over adamw shrinks from 28 % at 0.5× the steps to 7 % at 2× the steps, about a half with every "
-        "doubling; at 4× the steps expect 3 % ahead, between 6 % behind and 12 % ahead, so who is ahead there cannot be "
-        "known: advantages change too irregularly from rung to rung; a race on that rung itself would say."
+        "doubling; at 4× the steps expect 3 % ahead, between 6 % behind and 12 % ahead, so who is ahead there cannot "
+        "be known: advantages change too irregularly from rung to rung; a race on that rung itself would say."
     )
 
 
 def test_a_distance_that_grows_and_stays_behind() -> None:
     assert sentence(*climb((-10, -12, -15), guess(-17, -25, -9))) == (
-        "adan's distance behind adamw grows from 10 % at 0.5× the steps to 15 % at 2× the steps; at 4× the steps expect "
-        "17 % behind, between 9 % and 25 % behind."
+        "adan's distance behind adamw grows from 10 % at 0.5× the steps to 15 % at 2× the steps; at 4× the steps "
+        "expect 17 % behind, between 9 % and 25 % behind."
     )
 
 
@@ -125,7 +125,7 @@ def test_how_far_ahead() -> None:
 
 
 def test_the_figure_extends_every_line_from_its_last_rung() -> None:
-    found, trend = climb((28, 14, 7), guess(3, -6, 12))
+    found, _ = climb((28, 14, 7), guess(3, -6, 12))
     solid, dashed = figure(found).series
     assert (solid.extends, dashed.extends) == (False, True)
     assert solid.x[-1] == dashed.x[0] == 1.0 and dashed.x[-1] == 2.0

@@ -28,9 +28,9 @@ def advantages(
 ) -> Advantages:
     """Means over studies, reference minus contestant.  Studies of one number have common draws, on every rung.
 
-    ``least`` are the smallest variances of one study, by rung: times that are known at evaluations only may all be equal
-    because that grid is coarse.  ``added`` are variances that a mean has whatever its studies say, such as the errors of
-    step times.  ``unsteady`` contestants tell nothing of the noise, as misses count as a constant.
+    ``least`` are the smallest variances of one study, by rung: times that are known at evaluations only may all be
+    equal because that grid is coarse.  ``added`` are variances that a mean has whatever its studies say, such as the
+    errors of step times.  ``unsteady`` contestants tell nothing of the noise, as misses count as a constant.
     """
     names = tuple(name for name in studies if name != reference)
     values = np.full((len(names), len(rungs)), math.nan)
