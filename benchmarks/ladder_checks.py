@@ -59,11 +59,11 @@ def marin(folder: Path) -> Losses:
     return found
 
 
-def epfl(folder: Path) -> Losses:
-    """The mean over seeds."""
+def epfl(folder: Path, *, everybody: bool = False) -> Losses:
+    """The mean over seeds; without the hopeless, unless everybody is wanted."""
     found: dict[Cell, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in _rows(folder / EPFL):
-        if row["optimizer"] not in HOPELESS:
+        if everybody or row["optimizer"] not in HOPELESS:
             found["", float(row["iteration"])][row["optimizer"]].append(float(row["val_loss"]))
     return {cell: {name: float(np.mean(values)) for name, values in row.items()} for cell, row in found.items()}
 
@@ -228,6 +228,7 @@ def check(folder: Path) -> dict[str, Any]:
         ("marin", first, marin_cases(), None),
         ("marin in time", first, [c for c in marin_cases() if c.group in ("longer", "too far")], doublings(first)),
         ("epfl", second, epfl_cases(), None),
+        ("epfl with all", epfl(folder, everybody=True), [c for c in epfl_cases() if c.group == "longer"], None),
     ):
         ended = [outcome(losses, case, unit) if unit else outcome(losses, case) for case in cases]
         for group in dict.fromkeys(case.group for case in cases):

@@ -148,9 +148,8 @@ def _details(found: Climb, path: Path) -> list[str]:
         rungs = ", ".join(f"{rung:g}" for rung in dropped)
         lines.append(f"Without rung {rungs}: {found.reference} has no result in most studies there.")
     for (name, workload), (count, studies) in found.missed.items():
-        lines.append(
-            f"{name} missed the target of {workload} in {count} of {studies} studies; a miss counts as the budget."
-        )
+        counts = "each counts as the budget" if 2 * count < studies else "it has no result there"
+        lines.append(f"{name} missed the target of {workload} in {count} of {studies} studies; {counts}.")
     if found.ahead:
         lines.append(
             f"Trends are shrunk towards a common one, and extended by half of the ladder's length at most, here "

@@ -136,19 +136,18 @@ def _log_times(summary: Summary, workloads: Sequence[str]) -> dict[str, list[lis
     for name, workload in itertools.product(summary.contestants, workloads):
         cell = summary.times[clock].cell(name, workload)
         reached = [time for time in cell.values() if math.isfinite(time)]
-        most = _budget(summary, name, workload) if clock == SECONDS else _budget_steps(summary, workload)
-        times = [min(cell[study], most) for study in sorted(cell)]
-        found[name].append([math.log(time) for time in times] if 2 * len(reached) > len(cell) else [])
+        if 2 * len(reached) <= len(cell):
+            found[name].append([])
+            continue
+        most = _budget(summary, clock, name, workload)
+        found[name].append([math.log(min(cell[study], most)) for study in sorted(cell)])
     return found
 
 
-def _budget_steps(summary: Summary, workload: str) -> float:
-    return float(summary.rules.most_steps(summary.workloads[workload]["facts"]["max_steps"]))
-
-
-def _budget(summary: Summary, name: str, workload: str) -> float:
-    """In seconds."""
-    return summary.calibration[workload, name].step_seconds * _budget_steps(summary, workload)
+def _budget(summary: Summary, clock: str, name: str, workload: str) -> float:
+    """Of a contestant that has reached a target on that clock."""
+    steps = summary.rules.most_steps(summary.workloads[workload]["facts"]["max_steps"])
+    return steps * (summary.calibration[workload, name].step_seconds if clock == SECONDS else 1.0)
 
 
 def _missed(summary: Summary, workloads: Sequence[str]) -> dict[tuple[str, str], tuple[int, int]]:
