@@ -45,6 +45,7 @@ def climb(
         "ahead": (4.0,),
         "unknown": {},
         "missed": {},
+        "clock_share": 0.0,
         **changes,
     }
     return Climb(**values), trend  # type: ignore[arg-type]
@@ -83,6 +84,8 @@ def test_no_trend_and_even() -> None:
 def test_noise_is_named_where_it_is_the_reason() -> None:
     text = sentence(*climb((9, 7, 8), guess(7, -6, 19), moves=False, noise=0.1))
     assert text.endswith("cannot be known: the studies scatter too much; more of them would say more.")
+    busy = sentence(*climb((9, 7, 8), guess(7, -6, 19), moves=False, noise=0.1, clock_share=0.9))
+    assert "cannot be known: step times are known too badly; `fallline results calibrate`" in busy
 
 
 def test_sizes_and_metrics_have_their_own_words() -> None:

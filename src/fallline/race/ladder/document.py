@@ -115,7 +115,7 @@ def figure(found: Climb) -> Chart:
             f"{found.axis}, logarithmic; dashed: beyond the ladder",
             math.log2(rungs[0]),
             math.log2(rungs[-1]),
-            {math.log2(rung): f"{rung:.3g}{sign}" for rung in rungs},
+            {math.log2(rung): f"{rung:.4g}{sign}" for rung in rungs},
         ),
         y=Axis(f"{unit}, above 0 is better", min(low, 0.0), max(high, 0.0)),
         series=series,

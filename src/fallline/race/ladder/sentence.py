@@ -75,13 +75,15 @@ def _along(climb: Climb, trend: Trend) -> str:
 
 def _reason(climb: Climb) -> str:
     if noise_share(climb.known) >= NOISY:
+        if climb.clock_share >= NOISY:
+            return "step times are known too badly; `fallline results calibrate` measures them on a quieter machine"
         return "the studies scatter too much; more of them would say more"
     return "advantages change too irregularly from rung to rung; a race on that rung itself would say"
 
 
 def place(climb: Climb, rung: float) -> str:
     """``at 4× the steps``; ``at width 2``."""
-    return f"at {rung:.3g}× the steps" if climb.axis == STEPS_AXIS else f"at {climb.axis} {rung:.3g}"
+    return f"at {rung:.4g}× the steps" if climb.axis == STEPS_AXIS else f"at {climb.axis} {rung:.4g}"
 
 
 def amount(climb: Climb, advantage: float) -> str:

@@ -41,6 +41,8 @@ class Climb:
     """Rungs beyond the last, as far as a trend is extended."""
     unknown: Mapping[str, str]
     """Contestant → why nothing can be said of it."""
+    clock_share: float
+    """The part of the noise that errors of step times make, which more studies do not lower."""
     missed: Mapping[tuple[str, str], tuple[int, int]]
     """(contestant, workload) → in how many of how many studies it missed the target, where it did."""
 
@@ -62,6 +64,7 @@ class Climb:
             "trends": [dataclasses.asdict(trend) for trend in self.trends],
             "ahead": list(self.ahead),
             "unknown": dict(self.unknown),
+            "clock_share": self.clock_share,
             "missed": [[*key, *counts] for key, counts in self.missed.items()],
         }
 
@@ -85,6 +88,7 @@ def climb(summary: Summary) -> Climb | None:
     compared = {name: row for name, row in left.items() if name not in unknown}
     found = Advantages((), tuple(sizes), np.empty((0, len(sizes))))
     ahead: tuple[float, ...] = ()
+    added = None
     if len(compared) > 1:
         least, added = (None, None) if by_quality else (_grid(summary, names), _pace(summary, names))
         unsteady = {name for name, _ in missed}
@@ -101,8 +105,15 @@ def climb(summary: Summary) -> Climb | None:
         trends=tuple(trends(found, ahead)) if len(compared) > 1 else (),
         ahead=ahead,
         unknown=unknown,
+        clock_share=_share(added, found),
         missed=missed,
     )
+
+
+def _share(added: Sequence[float] | None, found: Advantages) -> float:
+    if added is None or found.noise is None:
+        return 0.0
+    return float(np.sum(added) / max(np.trace(found.noise), 1e-300))
 
 
 def beyond(sizes: Sequence[float]) -> tuple[float, ...]:
