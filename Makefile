@@ -57,9 +57,10 @@ format: setup ## rewrite the sources in the project's format
 stubs: setup ## write src/fallline/__init__.pyi, the signatures for editors and type checkers, from the rules
 	$(BIN)/python docs/type_stubs.py
 
-docs: setup ## write docs/optimizers.md and docs/workloads.md from their own data
+docs: setup ## write docs/optimizers.md, docs/workloads.md and docs/ladder.md from their own data
 	$(BIN)/python docs/optimizers_page.py
 	$(BIN)/python docs/workloads_page.py
+	$(BIN)/python docs/ladder_page.py
 
 race: setup ## five optimizers on chars, three seeds: time to target and quality at equal time; about 4 minutes
 	@mkdir -p build

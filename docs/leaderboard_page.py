@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from leaderboard_ceiling_section import section
 from page_writing import write_or_check
 
 from fallline.race.clock.step_clock import StepClock
@@ -23,6 +23,7 @@ from fallline.race.plan import Rules
 from fallline.race.results import Calibrated
 from fallline.race.verdict.early_stop import late_studies, without_late
 from fallline.race.verdict.summary import pace_errors
+from fallline.score.agreement import kendall
 from fallline.score.algoperf import PUBLISHED
 from fallline.score.leaderboard import Leaderboard, leaderboard
 from fallline.score.times import StudyTimes
@@ -62,7 +63,7 @@ def rows(name: str) -> list[dict[str, str]]:
 
 def times(trials: Sequence[Mapping[str, str]], costs: Mapping[tuple[str, str], Calibrated]) -> StudyTimes:
     """The fastest trial of every study."""
-    every = {row["name"]: json.loads(row["facts"])["eval_every"] for row in rows("workloads")}
+    every = {known["name"]: known["eval_every"] for known in facts()}
     clock = StepClock(Rules(), costs, every)
     cells: dict[tuple[str, str], dict[int, float]] = {}
     for trial in trials:
@@ -90,14 +91,14 @@ def calibrated() -> dict[tuple[str, str], Calibrated]:
     }
 
 
-def kendall(first: Sequence[float], second: Sequence[float]) -> tuple[float, int, int]:
-    """Kendall's τ_b of two scores of the same entries, and how many pairs agree and disagree in order."""
-    signs = [
-        (np.sign(first[i] - first[j]), np.sign(second[i] - second[j])) for i in range(len(first)) for j in range(i)
-    ]
-    agree, disagree = sum(a * b > 0 for a, b in signs), sum(a * b < 0 for a, b in signs)
-    ordered = math.sqrt(sum(a != 0 for a, _ in signs) * sum(b != 0 for _, b in signs))
-    return (agree - disagree) / ordered if ordered else 0.0, int(agree), int(disagree)
+def facts() -> list[dict[str, Any]]:
+    return [{"name": row["name"], **json.loads(row["facts"])} for row in rows("workloads")]
+
+
+def raced_times() -> StudyTimes:
+    """The times that are scored."""
+    table = times([trial for trial in rows("trials") if trial["kind"] == "race"], calibrated())
+    return without_late(table, late_studies(table, Rules.tau_max))
 
 
 def page() -> str:
@@ -110,6 +111,7 @@ def page() -> str:
             INTRODUCTION.format(missing=missing),
             progress(trials, ended),
             *(results(ended) if ended else ()),
+            section(TABLES, markdown),
             "## What it cost\n",
             cost(trials),
             REPEAT,

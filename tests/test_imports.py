@@ -59,6 +59,7 @@ ROOMS = {
     "engine": {"clock", "contestants"},
     "results": {"clock", "contestants", "engine", "plan"},
     "verdict": {"clock", "engine", "plan", "results"},
+    "ladder": {"plan", "verdict", "document"},
 }
 """The same inside race/; its other modules direct the rooms and stand above them."""
 

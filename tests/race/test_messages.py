@@ -37,6 +37,7 @@ from fallline.race.engine.messages import (
     encode,
 )
 from fallline.race.engine.worker import Desk, die_with_parent
+from fallline.workloads import loading
 
 CHARS = WorkloadRequest("chars", {"target": 1.5})
 ADAMW = named("adamw")
@@ -94,8 +95,8 @@ def test_neither_side_takes_the_other_sides_messages() -> None:
 
 
 def test_each_desk_loads_a_workload_once_and_changes_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded, real = [], worker.load
-    monkeypatch.setattr(worker, "load", lambda spec: (loaded.append(spec), real(spec))[1])
+    loaded, real = [], loading.load
+    monkeypatch.setattr(loading, "load", lambda spec, sizes: (loaded.append(spec), real(spec, sizes))[1])
     desk = Desk()
     for target in (None, 1.0, None):
         changes = {} if target is None else {"target": target}

@@ -109,9 +109,9 @@ def calibrate(
 
 
 def _show(summary: Summary, path: Path, form: str, figures: Path | None, quiet: bool, out: Path | None) -> None:
-    from fallline.race.document import document
+    from fallline.race.ladder.document import document_of
 
-    made = document(summary, path)
+    made = document_of(summary, path)
     if figures is not None:
         draw(made.figures, figures, quiet)
     emit(made, form, out=out, quiet=quiet)

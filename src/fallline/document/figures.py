@@ -24,6 +24,8 @@ class Series:
     y: Sequence[float]
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
+    extends: bool = False
+    """Whether it goes on from the series before it, in the same colour and dashed: not measured, but expected."""
 
 
 @dataclasses.dataclass(frozen=True)

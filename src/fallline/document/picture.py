@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -98,12 +99,17 @@ def line_style(index: int) -> dict[str, Any]:
 
 
 def draw_chart(axes: Any, chart: Chart) -> None:
-    for index, series in enumerate(chart.series):
-        style = line_style(index)
+    lines = itertools.accumulate(0 if series.extends else 1 for series in chart.series)
+    extended = any(series.extends for series in chart.series)
+    for index, series in zip(lines, chart.series, strict=True):
+        style = line_style(index - 1)
+        if extended:  # dashes say what is expected
+            style["linestyle"] = DASHES[2] if series.extends else DASHES[0]
+        label = None if series.extends else series.name
         if chart.steps:
-            axes.step(series.x, series.y, where="post", label=series.name, **style)
+            axes.step(series.x, series.y, where="post", label=label, **style)
         else:
-            axes.plot(series.x, series.y, label=series.name, **style)
+            axes.plot(series.x, series.y, label=label, **style)
         if series.low is not None and series.high is not None:
             step = "post" if chart.steps else None
             axes.fill_between(

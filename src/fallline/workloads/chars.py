@@ -38,11 +38,11 @@ VALIDATION_WINDOWS = 256
 
 
 class Block(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.attention = Attention(WIDTH, HEADS, causal=True)
-        self.mlp = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = Attention(width, HEADS, causal=True)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attention(self.norm1(x))
@@ -50,13 +50,13 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.characters = nn.Embedding(VOCABULARY, WIDTH)
-        self.positions = nn.Embedding(CONTEXT, WIDTH)
-        self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
-        self.norm = nn.LayerNorm(WIDTH)
-        self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
+        self.characters = nn.Embedding(VOCABULARY, width)
+        self.positions = nn.Embedding(CONTEXT, width)
+        self.blocks = nn.Sequential(*(Block(width) for _ in range(LAYERS)))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, VOCABULARY, bias=False)
         for parameter in (self.characters.weight, self.positions.weight, self.head.weight):
             nn.init.normal_(parameter, std=0.02)
 
@@ -102,10 +102,12 @@ def evaluate(model: nn.Module) -> float:
     return loss(model, data()[1]).item()
 
 
-def workload() -> Workload:
+def workload(width: float = 1.0) -> Workload:
+    """``width`` is a factor; the width itself is a multiple of the heads."""
+    wide = max(1, round(WIDTH * width / HEADS)) * HEADS
     return Workload(
         name="chars",
-        model=lambda seed: GPT(),
+        model=lambda seed: GPT(wide),
         batch=batch,
         loss=loss,
         evaluate=evaluate,
@@ -113,5 +115,5 @@ def workload() -> Workload:
         max_steps=700,
         eval_every=25,
         data_name=data()[2],
-        about=About("next character", f"GPT, {LAYERS} × {WIDTH}", "CE"),
+        about=About("next character", f"GPT, {LAYERS} × {wide}", "CE"),
     )

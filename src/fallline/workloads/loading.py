@@ -7,9 +7,11 @@ import difflib
 import importlib
 import importlib.util
 import inspect
+import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from fallline.workloads.data.idx import BadFile
 from fallline.workloads.errors import WorkloadError, raised
@@ -38,6 +40,9 @@ BUILT_IN = {
     "translation_glu_tanh": "translation:glu_tanh",
 }
 
+STEPS_AXIS = "steps"
+"""The axis of a ladder that every workload has: its budget; any other is an argument of the workload's function."""
+
 ALGOPERF = tuple(BUILT_IN)[:8]
 """The eight that mirror AlgoPerf's."""
 
@@ -52,26 +57,63 @@ HELD_OUT = {
 """Held-out variant → its base."""
 
 
-def load(spec: str) -> Workload:
+def load(spec: str, sizes: Mapping[str, float] | None = None) -> Workload:
     """A built-in workload by name, or ``FILE.py`` or ``FILE.py:function`` of one's own.
+
+    ``sizes`` are arguments for its function, such as a width.
 
     >>> load("rosenbrock").metric
     'f'
     """
+    sizes = sizes or {}
     if _is_file(spec):
-        return _from_file(spec)
+        return _from_file(spec, sizes)
     name = spec.replace("-", "_").lower()
     if name not in BUILT_IN:
         close = difflib.get_close_matches(name, BUILT_IN, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(BUILT_IN)}, and FILE.py"
         raise WorkloadError(f"there is no workload {spec!r}; {hint}")
     module, _, function = BUILT_IN[name].partition(":")
+    make = getattr(importlib.import_module(f"fallline.workloads.{module}"), function)
     try:
-        made: Workload = getattr(importlib.import_module(f"fallline.workloads.{module}"), function)()
+        made: Workload = make(**_sized(make, sizes, name))
     except BadFile as error:
         remedy = "`fallline data` fetches what is damaged, FALLLINE_REAL_DATA=0 does without it"
         raise WorkloadError(f"{name}: {error}; {remedy}") from None
     return with_target(made)
+
+
+def load_changed(spec: str, changes: Mapping[str, Any], loaded: dict[str, Workload] | None = None) -> Workload:
+    """A workload with other fields, as a race enters it; ``loaded`` keeps those that were made, with their data.
+
+    The change ``rung`` is no field: it names the axis of a ladder and the size on it.
+    """
+    rung = changes.get("rung")
+    sizes = {rung["axis"]: rung["size"]} if rung and rung["axis"] != STEPS_AXIS else {}
+    key = json.dumps([spec, sizes])
+    made = loaded.get(key) if loaded is not None else None
+    if made is None:
+        made = load(spec, sizes)
+        if loaded is not None:
+            loaded[key] = made
+    return made.replace(**{field: value for field, value in changes.items() if field != "rung"})
+
+
+def _sized(make: Callable[..., object], sizes: Mapping[str, float], where: str) -> dict[str, float]:
+    """The sizes as the function takes them: whole numbers where its default is one."""
+    given: dict[str, float] = {}
+    for axis, size in sizes.items():
+        parameter = inspect.signature(make).parameters.get(axis)
+        default = None if parameter is None else parameter.default
+        if isinstance(default, bool) or not isinstance(default, int | float):
+            raise WorkloadError(
+                f"{where}: has no size called {axis!r}; it needs an argument with a number as its default, as in "
+                f"`def workload({axis}: float = 1.0)`"
+            )
+        if isinstance(default, int) and size != int(size):
+            raise WorkloadError(f"{where}: {axis} is a whole number, {default} by default, got {size:g}")
+        given[axis] = int(size) if isinstance(default, int) else size
+    return given
 
 
 def _is_file(spec: str) -> bool:
@@ -99,17 +141,17 @@ def _parts(spec: str) -> tuple[str, str]:
     return path, function
 
 
-def _from_file(spec: str) -> Workload:
+def _from_file(spec: str, sizes: Mapping[str, float]) -> Workload:
     path_text, function = _parts(spec)
     path = Path(path_text).expanduser()
     if not path.is_file():
         raise WorkloadError(f"{path_text}: there is no such file")
     # Whatever the user's code prints: stdout is for results alone.
     with contextlib.redirect_stdout(sys.stderr), _modules_beside(path):
-        return _made(path, path_text, function)
+        return _made(path, path_text, function, sizes)
 
 
-def _made(path: Path, path_text: str, function: str) -> Workload:
+def _made(path: Path, path_text: str, function: str, sizes: Mapping[str, float]) -> Workload:
     module = _imported(path)
     make = getattr(module, function, None)
     if not callable(make):
@@ -117,8 +159,9 @@ def _made(path: Path, path_text: str, function: str) -> Workload:
         hint = f"it has {', '.join(defined)}" if defined else f"define `def {function}() -> fallline.Workload`"
         raise WorkloadError(f"{path_text}: there is no function {function}(); {hint}")
     _check_that_it_needs_nothing(make, function, path_text)
+    given = _sized(make, sizes, path_text)
     try:
-        made = make()
+        made = make(**given)
     except (Exception, SystemExit) as error:
         raise raised(f"{path_text}: {function}()", error) from error
     if not isinstance(made, Workload):

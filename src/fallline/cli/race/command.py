@@ -43,7 +43,8 @@ def race(
     form = shown.chosen
     check_out(out)
     check_figures(figures)
-    from fallline.race.document import document, plan_document
+    from fallline.race.document import plan_document
+    from fallline.race.ladder.document import document_of
 
     with race_errors():
         _check_engine(running)
@@ -56,7 +57,7 @@ def race(
             emit(plan_document(made), form, out=out)
             return
         summary = _run(request, running, quiet or form == "json")
-    shown_race = document(summary, request.path)
+    shown_race = document_of(summary, request.path)
     if figures is not None:
         draw(shown_race.figures, figures, quiet)
     emit(shown_race, form, out=out, quiet=quiet)

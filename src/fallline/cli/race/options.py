@@ -33,6 +33,14 @@ class Entered:
         float | None, typer.Option("--target", help="The metric to reach, instead of the workload's.")
     ] = None
     max_steps: Annotated[int | None, typer.Option("--max-steps", min=1, help="The budget in steps.")] = None
+    ladder: Annotated[
+        str | None,
+        typer.Option(
+            "--ladder",
+            metavar="AXIS=SIZES",
+            help="Race at several sizes and say how advantages change: steps=0.5,1,2, or width=0.5,1,2.",
+        ),
+    ] = None
     held_out: Annotated[bool, typer.Option("--held-out", help="Race the held-out variants of the workloads too.")] = (
         False
     )

@@ -37,8 +37,13 @@ def read_request(entered: Entered, design: Design, results: Path | None) -> Requ
     rules = read_rules(design, entered.workloads, entered.max_steps)
     entries = read_entries(entered.workloads or [WORKLOAD], entered.target, entered.max_steps, entered.held_out)
     contestants = read_contestants(entered.optimizers or [], entered.toml)
+    name = None
+    if entered.ladder is not None:
+        from fallline.cli.race.ladder import on_ladder
+
+        entries, rules, name = on_ladder(entered, design, entries, rules, contestants)
     check_size(entries, contestants, rules)
-    return Request(entries, contestants, rules, results or default_results(entries))
+    return Request(entries, contestants, rules, results or default_results(entries, name))
 
 
 def read_rules(design: Design, workloads: list[str] | None, max_steps: int | None = None) -> Rules:
@@ -166,10 +171,10 @@ def read_contestants(names: list[str], toml: str | None) -> list[Contestant]:
     return made
 
 
-def default_results(entries: list[Entry]) -> Path:
+def default_results(entries: list[Entry], name: str | None = None) -> Path:
     from fallline.race.results.location import default_path
 
-    return default_path(entries)
+    return default_path(entries, name=name)
 
 
 def results_of(workloads: list[str], held_out: bool) -> Path:

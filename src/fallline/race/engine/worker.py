@@ -43,7 +43,7 @@ from fallline.race.engine.messages import (
 )
 from fallline.race.engine.trial import run_trial
 from fallline.workloads.errors import WorkloadError
-from fallline.workloads.loading import load
+from fallline.workloads.loading import load_changed
 from fallline.workloads.workload import Workload
 
 
@@ -127,10 +127,7 @@ class Desk:
             yield failure(error)
 
     def _workload(self, request: WorkloadRequest) -> Workload:
-        if request.spec not in self._workloads:
-            self._workloads[request.spec] = load(request.spec)
-        loaded = self._workloads[request.spec]
-        return loaded.replace(**request.changes) if request.changes else loaded
+        return load_changed(request.spec, request.changes, self._workloads)
 
 
 def _quick_step_time(workload: Workload, request: TimeSteps) -> QuickStepTime:

@@ -18,11 +18,16 @@ class Entry:
     """A built-in name, or the absolute path of a file with the function's name."""
     workload: Workload
     changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Fields of the workload that the user changed, such as the target."""
+    """Fields of the workload that the user changed, such as the target; ``rung`` where it is a rung of a ladder."""
 
     @property
     def name(self) -> str:
         return self.workload.name
+
+    @property
+    def draws(self) -> str:
+        """The name that draws are seeded by: the rungs of a ladder have them in common."""
+        return str(self.changes["rung"]["of"]) if "rung" in self.changes else self.name
 
     @property
     def file(self) -> Path | None:

@@ -45,7 +45,7 @@ def trials(entries: Sequence[Entry], contestants: Sequence[Contestant], rules: R
     made = []
     for entry in entries:
         for study in range(rules.studies):
-            points = {c.name: _points(c, entry.name, study, rules) for c in contestants}
+            points = {c.name: _points(c, entry.draws, study, rules) for c in contestants}
             for number in range(1, max(map(len, points.values()), default=0) + 1):
                 for contestant in contestants:
                     if number <= len(points[contestant.name]):
@@ -55,7 +55,7 @@ def trials(entries: Sequence[Entry], contestants: Sequence[Contestant], rules: R
                                 contestant.name,
                                 study,
                                 number,
-                                _seed(rules, entry.name, _draws_of(contestant), study, number),
+                                _seed(rules, entry.draws, _draws_of(contestant), study, number),
                                 points[contestant.name][number - 1],
                             )
                         )
@@ -84,7 +84,7 @@ def target_trials(entry: Entry, reference: Contestant, rules: Rules) -> list[Tri
     studies = 1 if searches(reference, rules) else max(TARGET_SEEDS, rules.studies)
     return [
         Trial(
-            entry.name, reference.name, study, number, _seed(rules, entry.name, "target", study, number), point, TARGET
+            entry.name, reference.name, study, number, _seed(rules, entry.draws, "target", study, number), point, TARGET
         )
         for study in range(studies)
         for number, point in enumerate(points, 1)

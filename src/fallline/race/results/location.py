@@ -12,12 +12,12 @@ from fallline.race.results.results_file import Results
 from fallline.race.results.resume import is_another_file
 
 
-def default_path(entries: Sequence[Entry], folder: Path = Path()) -> Path:
+def default_path(entries: Sequence[Entry], folder: Path = Path(), name: str | None = None) -> Path:
     """``race-NAME.sqlite``; where that holds a workload of the same name from another file, one with a mark of its own.
 
     Two users' files may both call their workload "sorting": neither must go on with the other's race.
     """
-    name = entries[0].name if len(entries) == 1 else f"{len(entries)}-workloads"
+    name = name or (entries[0].name if len(entries) == 1 else f"{len(entries)}-workloads")
     path = folder / f"race-{name.replace('/', '-')}.sqlite"
     if not path.exists() or not _holds_another(path, entries):
         return path

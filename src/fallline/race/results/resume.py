@@ -15,7 +15,7 @@ from fallline.measure.store import StoreError
 from fallline.race.contestants import Contestant
 from fallline.race.plan import Entry, Rules
 from fallline.training.optimizer_files import is_file
-from fallline.workloads.loading import BUILT_IN, load
+from fallline.workloads.loading import BUILT_IN, load_changed
 
 if TYPE_CHECKING:
     from fallline.race.results.results_file import Results
@@ -137,7 +137,7 @@ def entries_again(results: Results, named: Collection[str]) -> list[Entry]:
                 f"{results.path}: was raced on {name} of {row['spec']}, a file of code; "
                 "name it too if it may be run again"
             )
-        found.append(Entry(row["spec"], load(row["spec"]).replace(**row["changes"]), row["changes"]))
+        found.append(Entry(row["spec"], load_changed(row["spec"], row["changes"]), row["changes"]))
     return found
 
 

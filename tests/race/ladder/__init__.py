@@ -1,0 +1,1 @@
+"""Ladders: trends, sentences, rungs, and a race on them."""
