@@ -43,6 +43,9 @@ def test_it_can_be_read(killed: Path, tmp_path: Path) -> None:
         assert [row.status for row in results.rows()] == ["over budget", "over budget", None, None]
         assert summary.unfinished == 2 and summary.verdict.startswith("The race has not ended: 2 trials are to run")
         assert set(summary.calibration) == {("tiny", "adamw"), ("tiny", "schedule_free_adamw")}
+        (session,) = results.sessions("tiny")
+        assert set(session.steps) == {"adamw", "schedule_free_adamw"}, "they were measured side by side"
+        assert len({len(rounds.wall) for rounds in session.steps.values()}) == 1 and session.clock == "wall"
         written = {path.stem: path.read_text() for path in export(results, tmp_path / "tables", "csv")}
     assert len(written["race-tiny-evaluations"].splitlines()) == 1 + 2 * 12 + 5
 

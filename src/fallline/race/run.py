@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 import shlex
 import shutil
 import statistics
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from fallline.measure import machine
 from fallline.race import step_costs
+from fallline.race.clock.sessions import ratio_errors
 from fallline.race.clock.step_clock import StepClock
 from fallline.race.contestants import Contestant
 from fallline.race.engine import Engine
@@ -123,6 +125,7 @@ class Race:
             raise RaceError("; ".join(row["problem"] for row in self.results.workloads().values() if row["problem"]))
         self._run_trials(RACE)
         if self._run is not None:
+            self.measure_between_rounds()
             self.results.end_run(self._run)
         shutil.rmtree(self.results.checkpoints, ignore_errors=True)
 
@@ -166,6 +169,28 @@ class Race:
         else:
             self.results.set_workload(entry.name, untrained=checked.value, problem=None)
 
+    def measure_between_rounds(self, contestants: Collection[str] | None = None) -> None:
+        """A few seconds of steps again in a new process, of those still in contention; call it while nothing runs.
+
+        Where memory lies in a process favours one contestant or another by up to 1 %, and only several processes
+        average that out.  Not in an equal-time race, whose trials are as long as the first measurement allows, and not
+        where step times are known well enough beside each other.
+        """
+        if self.rules.clock == STEPS_CLOCK or self.rules.ruleset == BUDGET:
+            return
+        fresh = False
+        for entry in list(self.entries.values()):
+            known = [name for name in self.contestants if (entry.name, name) in self.results.calibration()]
+            chosen = [name for name in known if contestants is None or name in contestants]
+            errors = ratio_errors(self.results.sessions(entry.name))
+            wanted = [errors.get(frozenset(pair), 1.0) for pair in itertools.combinations(chosen, 2)]
+            if max(wanted, default=0.0) <= step_costs.KNOWN_WELL:
+                continue
+            if not fresh:
+                self.engine.renew(0)
+                fresh = True
+            self._measure(entry, [self.contestants[name] for name in chosen], step_costs.AGAIN_SECONDS)
+
     def _calibrate(self, entry: Entry, *, anew: bool = False) -> None:
         if self.rules.clock == STEPS_CLOCK:
             return
@@ -173,13 +198,8 @@ class Race:
             return
         who = ", ".join(self.contestants) if len(self.contestants) < 4 else f"{len(self.contestants)} contestants"
         self.progress.notice(f"Measuring steps of {who} on {entry.name}")
-        target = self.results.workloads()[entry.name]["target"]
-        costs = step_costs.measure_steps(
-            self.engine,
-            step_costs.workload_request(entry, target),
-            list(self.contestants.values()),
-            seconds=step_costs.CALIBRATION_SECONDS,
-        )
+        everybody = list(self.contestants.values())
+        costs = self._measure(entry, everybody, step_costs.CALIBRATION_SECONDS, anew=anew)
         if not costs.found:
             note = next(iter(costs.failed.values())).note or FAILED
             self._leave_out(entry, step_costs.problem_of(entry.name, "no contestant can take a step", note))
@@ -187,13 +207,29 @@ class Race:
         for name, event in costs.failed.items():
             self.progress.notice(f"{name} cannot take a step on {entry.name}: {event.reason}")
             self._unable[entry.name, name] = event
-        known = {} if anew else {c: cost for (w, c), cost in self.results.calibration().items() if w == entry.name}
-        new, scale = step_costs.on_stored_clock(costs.found, known)
-        self.results.set_calibration(entry.name, new, costs.samples, machine.describe(), scale)
-        self._tell_how_well(entry, costs, new)
+        self._tell_how_well(entry, costs)
 
-    def _tell_how_well(self, entry: Entry, costs: step_costs.StepCosts, names: Iterable[str]) -> None:
-        loosest = costs.loosest(names)
+    def _measure(
+        self, entry: Entry, contestants: Sequence[Contestant], seconds: float, *, anew: bool = False
+    ) -> step_costs.StepCosts:
+        """Measures steps side by side and stores them, together with all that was measured before."""
+        target = self.results.workloads()[entry.name]["target"]
+        request = step_costs.workload_request(entry, target)
+        costs = step_costs.measure_steps(self.engine, request, contestants, seconds=seconds)
+        if not costs.found:
+            return costs
+        known = {} if anew else {c: cost for (w, c), cost in self.results.calibration().items() if w == entry.name}
+        before = [] if anew else self.results.sessions(entry.name)
+        scale = 1.0
+        if self.rules.ruleset == BUDGET or (known and not before):
+            new, scale = step_costs.on_stored_clock(costs.found, known)
+        else:
+            new = step_costs.refined(costs.found, known, [*before, *costs.sessions])
+        self.results.set_calibration(entry.name, new, costs.sessions, machine.describe(), scale, anew=anew)
+        return costs
+
+    def _tell_how_well(self, entry: Entry, costs: step_costs.StepCosts) -> None:
+        loosest = costs.loosest()
         if loosest is None:
             return
         name, share = loosest
