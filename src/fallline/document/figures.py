@@ -13,6 +13,7 @@ class Axis:
     high: float
     ticks: Mapping[float, str] | None = None
     """Where there are ticks, and what they say; None leaves that to the renderer."""
+    log: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +25,16 @@ class Series:
     y: Sequence[float]
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
+    ends: bool = False
+    """Whether its last point is an end worth a dot: there is no more of it because it has arrived."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Mark:
+    """A height that lines are held against."""
+
+    y: float
+    text: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +48,9 @@ class Chart:
     y: Axis
     series: Sequence[Series]
     steps: bool = False
+    caption: str = ""
+    """A line below the title: how its lines and bands were made."""
+    marks: Sequence[Mark] = ()
     detail: bool = True
 
 

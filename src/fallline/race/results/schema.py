@@ -38,11 +38,11 @@ _SAMPLES_BY_ROUND = f"""
 {_SESSIONS}
 insert into session
     select min(rowid), workload, 'was not measured', machine, min(taken) from calibration
-    where json_type(samples) = 'array' group by workload, machine, scale, json_array_length(samples);
+    where json_array_length(samples) > 0 group by workload, machine, scale, json_array_length(samples);
 with old as (
     select contestant, samples,
     min(rowid) over (partition by workload, machine, scale, json_array_length(samples)) as session
-    from calibration where json_type(samples) = 'array'
+    from calibration where json_array_length(samples) > 0
 )
 insert into sample
     select old.session, old.contestant, 'step', each.key, each.value, null from old, json_each(old.samples) each;

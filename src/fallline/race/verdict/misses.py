@@ -40,12 +40,10 @@ class Miss:
 
     @property
     def sentence(self) -> str | None:
-        """None where all that did not reach it crashed: why they did is told apart."""
-        if not self.missed or self.target is None:
+        """None where there is no value to tell: how trials crashed, or gave no number, is told apart."""
+        if not self.missed or self.target is None or self.best is None:
             return None
         of = f"{self.contestant} missed the target on {self.workload} in {self.missed} of {self.studies} studies"
-        if self.best is None:
-            return f"{of}: {self.metric} was never a number; target {self.target:.4g}"
         return f"{of}: best {self.metric} {self.best:.4g} at step {self.step}; target {self.target:.4g}"
 
 

@@ -19,6 +19,7 @@ from fallline.race.plan import BUDGET, STEPS_CLOCK, Rules
 from fallline.race.results import Calibrated, Results, Row
 from fallline.race.results.phase import phase
 from fallline.race.verdict.crossing import Reached, reached
+from fallline.race.verdict.curves import Curve, learning_curves
 from fallline.race.verdict.early_stop import PAST_TAU_MAX, fastest_medians, late_studies, latest, without_late
 from fallline.race.verdict.misses import Curves, Miss, misses, standing
 from fallline.race.verdict.quality import Quality, qualities
@@ -48,6 +49,7 @@ class Summary:
     pace_errors: Mapping[str, Errors]
     """Workload → the errors of the ratios of step times."""
     misses: tuple[Miss, ...]
+    curves: tuple[Curve, ...]
     statuses: Mapping[str, Counter[str]]
     """Contestant → how its trials ended; "to run" for the rest."""
     quality: tuple[Quality, ...]
@@ -124,6 +126,7 @@ class Summary:
                     for pair, error in errors.items()
                 ],
                 "misses": [dataclasses.asdict(miss) for miss in self.misses],
+                "curves": [dataclasses.asdict(curve) for curve in self.curves],
                 "statuses": {name: dict(counts) for name, counts in self.statuses.items()},
                 "quality_at_budget": [{**dataclasses.asdict(q), "verdict": q.verdict} for q in self.quality],
                 "training_hours": self.training_hours,
@@ -208,6 +211,7 @@ def summarize(results: Results) -> Summary:
         calibration=calibration,
         pace_errors=ratios,
         misses=missed,
+        curves=learning_curves(rows, curves, crossed, workloads, clock.seconds if SECONDS in times else None),
         statuses=statuses,
         quality=qualities(results, rows, workloads, contestants) if rules.ruleset == BUDGET else (),
         training_hours=training / 3600,
