@@ -245,6 +245,9 @@ def test_a_file_of_the_first_format_is_read_as_it_is(of_the_first_format: Path, 
         written = {path.stem: path.read_text() for path in export(old, tmp_path / "tables", "csv")}
     assert written["first-runs"].splitlines() == ["started,ended,machine,command"]
     assert len(written["first-trials"].splitlines()) == 5
+    names, *samples = (line.split(",")[:7] for line in written["first-step_samples"].splitlines())
+    assert names == ["session", "workload", "contestant", "part", "round", "wall", "cpu"]
+    assert [sample[3:] for sample in samples] == [["step", str(at), str(t), ""] for at, t in enumerate((0.5, 0.6, 0.4))]
     assert of_the_first_format.read_bytes() == before
 
 
