@@ -24,7 +24,7 @@ from fallline.race.plan import STEPS_CLOCK, Entry, Rules
 from fallline.race.results import Results
 from fallline.race.run import Race
 from fallline.race.step_costs import StepCosts, measure_steps, workload_request
-from fallline.race.verdict.summary import STEPS, errors_by_workload, pace_errors, summarize
+from fallline.race.verdict.summary import STEPS, errors_by_workload, errors_of_cells, summarize
 from fallline.score.leaderboard import leaderboard, without_infinity
 from fallline.score.separation import compare_all
 from fallline.score.times import StudyTimes
@@ -115,7 +115,7 @@ def _rates(times: Times, costs: Sequence[StepCosts], runs: int) -> dict[str, Any
         for cost in costs:
             steps = {name: found.step_seconds for name, found in cost.found.items()}
             calibration = {("w", name): found for name, found in cost.found.items()}
-            errors = pace_errors(errors_by_workload(list(steps), {"w": cost.sessions}, calibration), calibration)
+            errors = errors_of_cells(errors_by_workload(list(steps), {"w": cost.sessions}, calibration), calibration)
             races += [dataclasses.replace(draw(steps, count), pace_errors=errors) for _ in range(runs // len(costs))]
         return _called(races)
 

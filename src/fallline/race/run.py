@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import math
 import shlex
 import shutil
@@ -15,7 +14,6 @@ from pathlib import Path
 
 from fallline.measure import machine
 from fallline.race import step_costs
-from fallline.race.clock.sessions import ratio_errors
 from fallline.race.clock.step_clock import StepClock
 from fallline.race.contestants import Contestant
 from fallline.race.engine import Engine
@@ -34,6 +32,7 @@ from fallline.race.engine.messages import (
     Reply,
     RunTrial,
 )
+from fallline.race.measuring import measure_and_store, measure_between_rounds
 from fallline.race.plan import (
     BUDGET,
     RACE,
@@ -170,26 +169,9 @@ class Race:
             self.results.set_workload(entry.name, untrained=checked.value, problem=None)
 
     def measure_between_rounds(self, contestants: Collection[str] | None = None) -> None:
-        """A few seconds of steps again in a new process, of those still in contention; call it while nothing runs.
-
-        Where memory lies in a process favours one contestant or another by up to 1 %, and only several processes
-        average that out.  Not in an equal-time race, whose trials are as long as the first measurement allows, and not
-        where step times are known well enough beside each other.
-        """
-        if self.rules.clock == STEPS_CLOCK or self.rules.ruleset == BUDGET:
-            return
-        fresh = False
-        for entry in list(self.entries.values()):
-            known = [name for name in self.contestants if (entry.name, name) in self.results.calibration()]
-            chosen = [name for name in known if contestants is None or name in contestants]
-            errors = ratio_errors(self.results.sessions(entry.name))
-            wanted = [errors.get(frozenset(pair), 1.0) for pair in itertools.combinations(chosen, 2)]
-            if max(wanted, default=0.0) <= step_costs.KNOWN_WELL:
-                continue
-            if not fresh:
-                self.engine.renew(0)
-                fresh = True
-            self._measure(entry, [self.contestants[name] for name in chosen], step_costs.AGAIN_SECONDS)
+        """Measures steps again for a few seconds, of those still in contention; call it while no trial runs."""
+        chosen = [one for name, one in self.contestants.items() if contestants is None or name in contestants]
+        measure_between_rounds(self.engine, self.results, self.rules, list(self.entries.values()), chosen)
 
     def _calibrate(self, entry: Entry, *, anew: bool = False) -> None:
         if self.rules.clock == STEPS_CLOCK:
@@ -198,8 +180,8 @@ class Race:
             return
         who = ", ".join(self.contestants) if len(self.contestants) < 4 else f"{len(self.contestants)} contestants"
         self.progress.notice(f"Measuring steps of {who} on {entry.name}")
-        everybody = list(self.contestants.values())
-        costs = self._measure(entry, everybody, step_costs.CALIBRATION_SECONDS, anew=anew)
+        everybody, seconds = list(self.contestants.values()), step_costs.CALIBRATION_SECONDS
+        costs = measure_and_store(self.engine, self.results, self.rules, entry, everybody, seconds, anew=anew)
         if not costs.found:
             note = next(iter(costs.failed.values())).note or FAILED
             self._leave_out(entry, step_costs.problem_of(entry.name, "no contestant can take a step", note))
@@ -208,25 +190,6 @@ class Race:
             self.progress.notice(f"{name} cannot take a step on {entry.name}: {event.reason}")
             self._unable[entry.name, name] = event
         self._tell_how_well(entry, costs)
-
-    def _measure(
-        self, entry: Entry, contestants: Sequence[Contestant], seconds: float, *, anew: bool = False
-    ) -> step_costs.StepCosts:
-        """Measures steps side by side and stores them, together with all that was measured before."""
-        target = self.results.workloads()[entry.name]["target"]
-        request = step_costs.workload_request(entry, target)
-        costs = step_costs.measure_steps(self.engine, request, contestants, seconds=seconds)
-        if not costs.found:
-            return costs
-        known = {} if anew else {c: cost for (w, c), cost in self.results.calibration().items() if w == entry.name}
-        before = [] if anew else self.results.sessions(entry.name)
-        scale = 1.0
-        if self.rules.ruleset == BUDGET or (known and not before):
-            new, scale = step_costs.on_stored_clock(costs.found, known)
-        else:
-            new = step_costs.refined(costs.found, known, [*before, *costs.sessions])
-        self.results.set_calibration(entry.name, new, costs.sessions, machine.describe(), scale, anew=anew)
-        return costs
 
     def _tell_how_well(self, entry: Entry, costs: step_costs.StepCosts) -> None:
         loosest = costs.loosest()

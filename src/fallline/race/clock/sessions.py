@@ -26,6 +26,8 @@ PLACEMENT_ERROR = 0.005
 memory happens to lie.  Relative, one standard deviation; ``make race-checks`` measures it with twins."""
 PRIOR_SESSIONS = 6.0
 """The spread between sessions counts as much as what is expected of it once there are so many more than one."""
+LEAST_SHARE = 0.1
+"""The least part that one of two has in the variance of its best known ratio."""
 FEWEST_ROUNDS = 3
 """Rounds below which their spread says nothing: then there is no error, and no session."""
 
@@ -213,6 +215,6 @@ def own_errors(names: Iterable[str], ratios: Mapping[Pair, float]) -> dict[str, 
             found[name] = 0.0
             continue
         fitted = (sum(row.values()) - total / (count - 1)) / (count - 2) if count > 2 else sum(row.values()) / 2
-        # Never below half of its best known ratio, or two contestants could have no error between them.
-        found[name] = math.sqrt(max(fitted, min(row.values()) / 2))
+        # Errors that were estimated need not fit: two contestants must not be left with none between them.
+        found[name] = math.sqrt(max(fitted, LEAST_SHARE * min(row.values())))
     return found

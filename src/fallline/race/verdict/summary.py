@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fallline.measure.store import StoreError
-from fallline.race.clock.pace import SECONDS, STEPS, Errors, errors_of_ratios, own_pace_errors
+from fallline.race.clock import pace
+from fallline.race.clock.pace import Errors, errors_of_ratios, own_pace_errors
 from fallline.race.clock.sessions import Session
 from fallline.race.clock.step_clock import StepClock
 from fallline.race.engine.messages import CENSORED, CRASHED, FAILED, OUT_OF_MEMORY
@@ -27,7 +28,7 @@ from fallline.score.leaderboard import Leaderboard, leaderboard, without_infinit
 from fallline.score.times import StudyTimes
 from fallline.workloads.loading import HELD_OUT
 
-WALL = "wall"
+SECONDS, STEPS, WALL = pace.SECONDS, pace.STEPS, "wall"
 CLOCKS = {SECONDS: "steps × calibrated seconds per step", STEPS: "steps", WALL: "wall clock of the trials"}
 MUCH_SLOWER = 0.2
 """A step that took this much longer when it was measured than in the trials was measured on a busy machine."""
@@ -176,7 +177,7 @@ def summarize(results: Results) -> Summary:
     sessions = {name: results.sessions(name) for name in workloads}
     ratios = errors_by_workload(contestants, sessions, calibration)
     if SECONDS in times:
-        times[SECONDS] = dataclasses.replace(times[SECONDS], pace_errors=pace_errors(ratios, calibration))
+        times[SECONDS] = dataclasses.replace(times[SECONDS], pace_errors=errors_of_cells(ratios, calibration))
     main = SECONDS if SECONDS in times else STEPS
     if rules.ends_early:
         late = late_studies(times[main], rules.tau_max)
@@ -270,11 +271,11 @@ def errors_by_workload(
     }
 
 
-def pace_errors(
+def errors_of_cells(
     ratios: Mapping[str, Errors], calibration: Mapping[tuple[str, str], Calibrated]
 ) -> dict[tuple[str, str], float]:
     """(contestant, workload) → a relative standard error of its step time; two of them add up to that of the ratio."""
-    found = {}
+    found: dict[tuple[str, str], float] = {}
     for workload, errors in ratios.items():
         costs = {c: cost for (w, c), cost in calibration.items() if w == workload}
         found |= {(name, workload): error for name, error in own_pace_errors(costs, errors, costs).items()}
