@@ -74,7 +74,7 @@ def test_a_true_ratio_is_within_two_errors_as_often_as_that_says(placement: floa
     generator = np.random.default_rng(2)
     ratios = {"a": 1.0, "b": 1.1, "c": 0.9}
     within, errors = [], []
-    for _ in range(150):
+    for _ in range(80):
         found = [session(generator, ratios, placement=placement, rounds=16) for _ in range(sessions)]
         times, error = combined(found), ratio_errors(found)[PAIR]
         within.append(abs(math.log(times["b"] / times["a"] / 1.1)) <= 2 * error)

@@ -9,6 +9,7 @@ of several sessions differ by more than their rounds say, and only their mean ge
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,7 +56,7 @@ class Session:
     obstacle: str | None = None
     """Why CPU time is not the cost of a step here; None if it is."""
 
-    @property
+    @functools.cached_property
     def clock(self) -> str:
         """CPU time where other programs took the processor away and nothing forbids it; otherwise the wall clock.
 
@@ -72,7 +73,7 @@ class Session:
             return 0.0
         return max(0.0, 1.0 - sum(sum(found.cpu) for found in rounds) / sum(sum(found.wall) for found in rounds))
 
-    @property
+    @functools.cached_property
     def seconds(self) -> dict[str, Sequence[float]]:
         """Contestant → seconds per step, round by round, on the clock that counts."""
         return {name: self._timed(found) for name, found in self.steps.items()}
