@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import subprocess
 import threading
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import pytest
 from fallline.measure import thread_time
 from fallline.measure.clock import both_times_of
 from fallline.measure.interleave import for_rounds, interleave
-from fallline.measure.thread_time import UNKNOWN, obstacle, usage
+from fallline.measure.thread_time import UNKNOWN, Usage, obstacle, usage
 
 CALLS = 20
 
@@ -44,17 +45,22 @@ def test_work_of_another_thread_is_an_obstacle() -> None:
 
 
 @pytest.mark.skipif(usage() is None, reason="the system does not count waits")
+def test_a_process_that_was_started_is_an_obstacle_as_long_as_it_runs() -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as loader:
+        assert found(work) == "processes that this one started may do a part of the work"
+        assert loader.stdin is not None
+    assert found(work) is None
+
+
+@pytest.mark.skipif(usage() is None, reason="the system does not count waits")
 def test_a_call_that_waits_for_somebody_is_an_obstacle() -> None:
-    # A process that loads data: it answers, and this one waits.
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as loader:
-        assert loader.stdin is not None and loader.stdout is not None
-        asked, answer = loader.stdin, loader.stdout
-
-        def ask() -> None:
-            asked.write(b"?")
-            answer.read(1)
-
-        assert found(ask) == "a call waits for something else than a processor"
+    before = Usage(1.0, 0.0, 5)
+    assert obstacle(before, Usage(2.0, 0.0, 5 + CALLS), CALLS) == "a call waits for something else than a processor"
+    assert obstacle(before, Usage(2.0, 0.0, 5), CALLS) is None
+    counted = usage()
+    select.select([], [], [], 0.001)  # whatever else runs, this gives up the processor
+    after = usage()
+    assert counted is not None and after is not None and after.waits > counted.waits
 
 
 def test_where_waits_are_not_counted_the_wall_clock_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
