@@ -26,12 +26,11 @@ PLACEMENT_ERROR = 0.005
 """By how much step times of one contestant differ from process to process beyond what their rounds say: by where its
 memory happens to lie.  Relative, one standard deviation; ``make race-checks`` measures it with twins."""
 PRIOR_SESSIONS = 6.0
-"""The spread between sessions counts as much as what is expected of it once there are so many more than one."""
+"""What is expected of the spread between sessions counts as much as so many more sessions than one would."""
 LEAST_SHARE = 0.1
 """The least part that one of two has in the variance of its best known ratio."""
 FEWEST_ROUNDS = 3
-"""Rounds below which their spread says nothing: then there is no error, and no session."""
-
+"""A session of fewer rounds is no evidence of how well its ratios are known."""
 
 Pair = TypeVar("Pair", frozenset[str], tuple[str, str])
 """Two contestants, in any order."""

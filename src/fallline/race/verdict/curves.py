@@ -89,28 +89,15 @@ def _curve(
 ) -> Curve | None:
     sign, target = _sign(about), about["target"]
     steps = sorted({step for row in trials for step, _, _ in curves[row.id]})
-    # Contestants in rows, smaller is better; what a trial that ended at its target would have done is not known.
-    table = np.full((len(trials), len(steps)), math.inf)
-    for at, row in enumerate(trials):
-        known = {step: value for step, value, _ in curves[row.id]}
-        ended_at_target = row.steps_to_target is not None and row.steps_to_target == max(known)
-        for place, step in enumerate(steps):
-            if step in known:
-                value = known[step]
-                table[at, place] = math.inf if value is None else sign * value
-            elif ended_at_target and step > max(known):
-                table[at, place] = sign * target
+    table = _by_study(trials, curves, steps, sign, target)
     end = float(np.median([crossed[row.id].steps for row in trials]))
     going_on = any(row.steps_to_target is not None and row.steps_to_target < curves[row.id][-1][0] for row in trials)
     reached = target is not None and math.isfinite(end) and not going_on
-    shown = [place for place, step in enumerate(steps) if not reached or step < end]
-    middle = np.median(table, axis=0)
-    shown = [place for place in shown if math.isfinite(middle[place])]
-    points = [(float(steps[place]), *_band(table[:, place])) for place in shown]
+    bands = [(float(step), *_band(values)) for step, values in zip(steps, table.T, strict=True)]
+    points = [band for band in bands if math.isfinite(band[2]) and not (reached and band[0] >= end)]
     if reached:
         # Between two evaluations the band is as at the later one, but for the median, which is at the target.
-        later = next(place for place, step in enumerate(steps) if step >= end)
-        low, _, high = _band(table[:, later])
+        _, low, _, high = next(band for band in bands if band[0] >= end)
         points.append((end, min(low, sign * target), sign * target, max(high, sign * target)))
     if not points:
         return None
@@ -121,6 +108,23 @@ def _curve(
     return Curve(
         contestant, workload, len(trials), at_steps, None, tuple(sign * v for v in medians), *edges, reached=reached
     )
+
+
+def _by_study(
+    trials: Sequence[Row], curves: Curves, steps: Sequence[int], sign: float, target: float | None
+) -> np.ndarray:
+    """Studies × steps, the smaller the better: the target's value after an end there, ∞ where there is no value."""
+    table = np.full((len(trials), len(steps)), math.inf)
+    for at, row in enumerate(trials):
+        known = {step: value for step, value, _ in curves[row.id]}
+        last = max(known)
+        for place, step in enumerate(steps):
+            value = known.get(step)
+            if value is not None:
+                table[at, place] = sign * value
+            elif target is not None and row.steps_to_target == last < step:
+                table[at, place] = sign * target
+    return table
 
 
 def _band(values: np.ndarray) -> tuple[float, float, float]:
