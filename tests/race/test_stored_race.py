@@ -51,13 +51,13 @@ def test_it_can_be_read(killed: Path, tmp_path: Path) -> None:
 
 def test_samples_of_the_earlier_format_become_rounds_of_sessions(killed: Path) -> None:
     database = sqlite3.connect(killed)
-    database.execute("update calibration set samples = '[0.1, 0.2, 0.3]' where contestant = 'adamw'")
-    database.execute("update calibration set samples = '[0.2, 0.4, 0.6]' where contestant <> 'adamw'")
+    database.execute("update calibration set samples = '[0.1, 0.2, 0.3, 0.1]' where contestant = 'adamw'")
+    database.execute("update calibration set samples = '[0.2, 0.4, 0.6, 0.2]' where contestant <> 'adamw'")
     database.commit()
     with Results(killed, writable=False) as results:
         (session,) = results.sessions("tiny")
         assert session == Session(
-            {"adamw": Rounds([0.1, 0.2, 0.3], []), "schedule_free_adamw": Rounds([0.2, 0.4, 0.6], [])},
+            {"adamw": Rounds([0.1, 0.2, 0.3, 0.1], []), "schedule_free_adamw": Rounds([0.2, 0.4, 0.6, 0.2], [])},
             {},
             "was not measured",
         ), "they were measured side by side, as the same machine and load say"

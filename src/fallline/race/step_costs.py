@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from fallline.measure.stats import NORMAL_95
 from fallline.race.clock.calibrated import Calibrated, Calibration
 from fallline.race.clock.calibration import INTERVAL
-from fallline.race.clock.sessions import Session, combined, errors_from_rounds, own_errors
+from fallline.race.clock.sessions import Session, combined, own_errors
 from fallline.race.contestants import Contestant
 from fallline.race.engine import Engine
 from fallline.race.engine.messages import (
@@ -107,9 +107,8 @@ class StepCosts:
         """
         shares = {name: cost.share for name, cost in self.found.items()}
         for session in self.sessions:
-            errors = errors_from_rounds(session)
-            if errors:
-                shares |= {name: NORMAL_95 * error for name, error in own_errors(session.steps, errors).items()}
+            if session.errors:
+                shares |= {name: NORMAL_95 * error for name, error in own_errors(session.steps, session.errors).items()}
         name = max(shares, key=lambda name: shares[name], default=None)
         return None if name is None or shares[name] <= INTERVAL else (name, shares[name])
 

@@ -17,7 +17,7 @@ from fallline.measure.interleave import Rule, Samples, interleave
 from fallline.measure.stats import NORMAL_95, bootstrap_median
 from fallline.measure.thread_time import Usage, obstacle, usage
 from fallline.race.clock.calibrated import Calibrated, Calibration
-from fallline.race.clock.sessions import Rounds, Session, errors_from_rounds
+from fallline.race.clock.sessions import Rounds, Session
 from fallline.race.contestants.contestant import Contestant
 from fallline.training.device import wait_for_model
 from fallline.training.optimizer_factory import build
@@ -164,4 +164,4 @@ def _known(found: Mapping[str, Sequence[float]]) -> bool:
         (alone,) = map(bootstrap_median, found.values())
         return (alone.high - alone.low) / 2 <= INTERVAL * alone.value
     session = Session({name: Rounds(samples) for name, samples in found.items()})
-    return NORMAL_95 * max(errors_from_rounds(session).values()) <= INTERVAL
+    return NORMAL_95 * max(session.errors.values()) <= INTERVAL

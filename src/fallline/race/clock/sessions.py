@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from fallline.measure.stats import trimmed_mean, typical_side_by_side
+from fallline.measure.stats import TRIMMED, trimmed_mean, typical_side_by_side
 
 WALL_CLOCK, CPU_CLOCK = "wall", "cpu"
 DISTURBED = 0.02
@@ -29,7 +29,9 @@ PRIOR_SESSIONS = 6.0
 """What is expected of the spread between sessions counts as much as so many more sessions than one would."""
 LEAST_SHARE = 0.1
 """The least part that one of two has in the variance of its best known ratio."""
-FEWEST_ROUNDS = 3
+PRIOR_ROUNDS = 6.0
+"""The spread of rounds of all pairs counts beside a pair's own as much as so many more rounds of it would."""
+FEWEST_ROUNDS = 4
 """A session of fewer rounds is no evidence of how well its ratios are known."""
 
 Pair = TypeVar("Pair", frozenset[str], tuple[str, str])
@@ -88,9 +90,29 @@ class Session:
         return typical_side_by_side(self.seconds)
 
     def ratio_error(self, first: str, second: str) -> float:
-        """The relative standard error of the ratio of two step times, from the spread of rounds alone."""
+        """The relative standard error of the ratio of two step times, from the spread of their rounds alone."""
         one, other = (np.log(self.seconds[name]) for name in (first, second))
         return trimmed_mean(other - one)[1]
+
+    @functools.cached_property
+    def errors(self) -> dict[frozenset[str], float]:
+        """Pair of contestants → the error of their ratio from rounds alone; {} of too few rounds.
+
+        A spread is badly known of few rounds.  So it is moderated by that of all pairs, and enlarged as far as two
+        errors must be to cover 95 % (Student's variance).
+        """
+        if not self.is_enough:
+            return {}
+        own = {frozenset(pair): self.ratio_error(*pair) ** 2 for pair in itertools.combinations(self.steps, 2)}
+        rounds = len(next(iter(self.steps.values())).wall)
+        freedom = rounds - 2 * int(TRIMMED * rounds) - 1
+        common = PRIOR_ROUNDS if len(own) > 1 else 0.0
+        pooled = float(np.mean(list(own.values()))) if own else 0.0
+        enlarged = (freedom + common) / (freedom + common - 2)
+        return {
+            pair: math.sqrt(enlarged * (freedom * square + common * pooled) / (freedom + common))
+            for pair, square in own.items()
+        }
 
     def _timed(self, rounds: Rounds) -> Sequence[float]:
         return rounds.cpu if self.clock == CPU_CLOCK else rounds.wall
@@ -166,17 +188,12 @@ def ratio_errors(sessions: Sequence[Session]) -> dict[frozenset[str], float]:
     return found
 
 
-def errors_from_rounds(session: Session) -> dict[frozenset[str], float]:
-    """The same from the rounds of one session alone, as if there were no other process; {} of too few rounds."""
-    pairs = itertools.combinations(session.steps, 2) if session.is_enough else ()
-    return {frozenset(pair): session.ratio_error(*pair) for pair in pairs}
-
-
 def _pair_error(sessions: Sequence[Session], first: str, second: str) -> float | None:
-    usable = [session for session in sessions if session.is_enough]
+    pair = frozenset((first, second))
+    usable = [session for session in sessions if pair in session.errors]
     if not usable:
         return None
-    expected = np.array([session.ratio_error(first, second) ** 2 + 2 * PLACEMENT_ERROR**2 for session in usable])
+    expected = np.array([session.errors[pair] ** 2 + 2 * PLACEMENT_ERROR**2 for session in usable])
     typical = [session.typical() for session in usable]
     logs = np.array([math.log(times[second] / times[first]) for times in typical])
     weights = (1 / expected) / (1 / expected).sum()
@@ -191,7 +208,7 @@ def _typical_error(session: Session) -> float:
     """Of one contestant's time beside the others', from rounds alone; 0 where there is nothing to compare."""
     if not session.is_enough:
         return 1.0
-    found = list(errors_from_rounds(session).values())
+    found = list(session.errors.values())
     return float(np.median(found)) / math.sqrt(2) if found else 0.0
 
 
