@@ -141,7 +141,7 @@ def _steps(engine: LocalEngine, seconds: float) -> dict[str, float]:
     return {name: cost.step_seconds for name, cost in found.items()}
 
 
-def ratios(count: int = 24, seconds: float = 15.0, together: int = 3) -> dict[str, Any]:
+def ratios(count: int = 15, seconds: float = 15.0, together: int = 3) -> dict[str, Any]:
     """Step times of twins, whose ratio is 1, in so many processes: by how much it is off, and what its error says.
 
     ``each alone`` is the error from the interval of each time by the wall clock, as if they had been measured in
