@@ -3,7 +3,8 @@
 kills: killed 20 times at random moments, a race ends as the uninterrupted one; early: the same with early ends.
 ray: the same with workers of a Ray cluster killed.  twins: how often the same contestant under two names is called
 different, and one whose steps cost 15 % more is placed below.  overhead: a trial against a loop written by hand.
-parallel: whether jobs side by side move the clock.  The last two want a quiet machine.
+parallel: whether jobs side by side move the clock; these two want a quiet machine.  ratios: whether the error of a
+ratio of step times is as large as it says, at whatever load there is.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
     "twins": race_verdicts.twins,
     "overhead": race_timing.overhead,
     "parallel": race_timing.parallel,
+    "ratios": race_timing.ratios,
 }
 PATH = Path(__file__).with_suffix(".json")
 """Kept with the sources: docs/race.md gives its numbers."""

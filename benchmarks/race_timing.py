@@ -1,8 +1,13 @@
-"""The cost of a race's machinery, and whether trials side by side move the clock.  For a quiet machine."""
+"""The cost of a race's machinery, whether trials side by side move the clock, and how well ratios of steps are known.
+
+The first two are for a quiet machine; ratios must be told with their errors at any load.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 import os
 import random
 import statistics
@@ -10,13 +15,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from benchmarks.settings import ROOT
-from fallline.measure.stats import paired_ratio
+from fallline.measure import machine
+from fallline.measure.stats import NORMAL_95, bootstrap_median, paired_ratio
+from fallline.race.clock.sessions import CPU_CLOCK, Session, combined, ratio_errors
 from fallline.race.contestants import named
 from fallline.race.engine import ONE_THREAD, LocalEngine
 from fallline.race.plan import SELF, STEPS_CLOCK, Entry, Rules
@@ -132,6 +139,76 @@ def _steps(engine: LocalEngine, seconds: float) -> dict[str, float]:
     contestants = [named("adamw"), named("schedule_free_adamw")]
     found = measure_steps(engine, request, contestants, seconds=seconds).found
     return {name: cost.step_seconds for name, cost in found.items()}
+
+
+def ratios(count: int = 15, seconds: float = 15.0, together: int = 3) -> dict[str, Any]:
+    """Step times of twins, whose ratio is 1, in so many processes: by how much it is off, and what its error says.
+
+    ``each alone`` is the error from the interval of each time by the wall clock, as if they had been measured in
+    different hours.  ``together`` sessions are combined as a race does after its rounds.
+    """
+    sessions = [_twins(seconds) for _ in range(count)]
+    by_wall = [dataclasses.replace(session, obstacle="not asked for") for session in sessions]
+    groups = [sessions[at : at + together] for at in range(0, count - together + 1, together)]
+    rows = {
+        "wall, each alone": [_alone(session) for session in by_wall],
+        "wall, paired rounds": [_ratio([session]) for session in by_wall],
+        "the race's clock, paired rounds": [_ratio([session]) for session in sessions],
+        f"the same, {together} processes": [_ratio(group) for group in groups],
+    }
+    found = {name: _coverage(pairs) for name, pairs in rows.items()}
+    within = [row["within two errors"] for name, row in found.items() if "race's" in name]
+    return {
+        **found,
+        "by CPU time": sum(session.clock == CPU_CLOCK for session in sessions),
+        "share of the time off the processor": statistics.median(session.off_processor for session in sessions),
+        "between processes beyond rounds": _placement(sessions),
+        "load average": machine.load_average(),
+        # Three standard errors below 95 %.
+        "ok": min(within) >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / count),
+    }
+
+
+def _twins(seconds: float) -> Session:
+    engine = LocalEngine(1)
+    try:
+        entry = Entry(WORKLOAD, load(WORKLOAD))
+        request = workload_request(entry, entry.workload.target)
+        (session,) = measure_steps(engine, request, [named("adamw"), named("twin=adamw")], seconds=seconds).sessions
+        return session
+    finally:
+        engine.close()
+
+
+def _alone(session: Session) -> tuple[float, float]:
+    """The logarithm of the ratio of two medians, and its standard error from the interval of either."""
+    first, second = (bootstrap_median(session.seconds[name]) for name in ("adamw", "twin"))
+    errors = [math.log(found.high / found.low) / (2 * NORMAL_95) for found in (first, second)]
+    return math.log(second.value / first.value), math.hypot(*errors)
+
+
+def _ratio(sessions: Sequence[Session]) -> tuple[float, float]:
+    times = combined(sessions)
+    return math.log(times["twin"] / times["adamw"]), ratio_errors(sessions)[frozenset(("adamw", "twin"))]
+
+
+def _coverage(pairs: Sequence[tuple[float, float]]) -> dict[str, float]:
+    """Of ratios whose logarithm is 0."""
+    return {
+        "calibrations": len(pairs),
+        "off by, %": 100 * math.sqrt(statistics.fmean(off**2 for off, _ in pairs)),
+        "error said, median, %": 100 * statistics.median(error for _, error in pairs),
+        "error said, largest, %": 100 * max(error for _, error in pairs),
+        "within two errors": statistics.fmean(abs(off) <= 2 * error for off, error in pairs),
+    }
+
+
+def _placement(sessions: Sequence[Session]) -> float:
+    """One contestant's standard deviation between processes that rounds do not explain."""
+    offs = [math.log(session.typical()["twin"] / session.typical()["adamw"]) for session in sessions]
+    rounds = [session.ratio_error("adamw", "twin") for session in sessions]
+    excess = statistics.fmean(off**2 for off in offs) - statistics.fmean(error**2 for error in rounds)
+    return math.sqrt(max(0.0, excess) / 2)
 
 
 @contextmanager

@@ -21,10 +21,10 @@ from fallline.measure.stats import ALPHA
 from fallline.race.contestants import named
 from fallline.race.engine import LocalEngine
 from fallline.race.plan import STEPS_CLOCK, Entry, Rules
-from fallline.race.results import Calibrated, Results
+from fallline.race.results import Results
 from fallline.race.run import Race
-from fallline.race.step_costs import measure_steps, workload_request
-from fallline.race.verdict.summary import STEPS, pace_errors, summarize
+from fallline.race.step_costs import StepCosts, measure_steps, workload_request
+from fallline.race.verdict.summary import STEPS, errors_by_workload, errors_of_cells, summarize
 from fallline.score.leaderboard import leaderboard, without_infinity
 from fallline.score.separation import compare_all
 from fallline.score.times import StudyTimes
@@ -58,7 +58,7 @@ def study_times(task: str, path: Path, studies: int, trials: int) -> dict[str, l
     return {name: [t for _, t in sorted(table.cell(name, table.workloads[0]).items())] for name in table.contestants}
 
 
-def calibrations(task: str, count: int = CALIBRATIONS, seconds: float = 4.0) -> list[dict[str, Calibrated]]:
+def calibrations(task: str, count: int = CALIBRATIONS, seconds: float = 4.0) -> list[StepCosts]:
     """What a step costs, of ``adamw`` and of the same under another name."""
     entry = Entry(task, load(task))
     request = workload_request(entry, entry.workload.target)
@@ -66,10 +66,9 @@ def calibrations(task: str, count: int = CALIBRATIONS, seconds: float = 4.0) -> 
     for _ in range(count):
         engine = LocalEngine(1)
         try:
-            measured = measure_steps(engine, request, [named("adamw"), named("twin=adamw")], seconds=seconds)
+            found.append(measure_steps(engine, request, [named("adamw"), named("twin=adamw")], seconds=seconds))
         finally:
             engine.close()
-        found.append(dict(measured.found))
     return found
 
 
@@ -94,7 +93,7 @@ def _bound(draws: int) -> float:
     return ALPHA + 3 * math.sqrt(ALPHA * (1 - ALPHA) / draws)
 
 
-def _rates(times: Times, costs: Sequence[Mapping[str, Calibrated]], runs: int) -> dict[str, Any]:
+def _rates(times: Times, costs: Sequence[StepCosts], runs: int) -> dict[str, Any]:
     """Races of five studies each: all that the trials give, and many drawn from them."""
     pool = np.array([*times["adamw"], *times["twin"]])
     studies = len(times["adamw"])
@@ -114,8 +113,9 @@ def _rates(times: Times, costs: Sequence[Mapping[str, Calibrated]], runs: int) -
         """How often twins are called different at step times that were measured."""
         races = []
         for cost in costs:
-            steps = {name: found.step_seconds for name, found in cost.items()}
-            errors = pace_errors({("w", name): found for name, found in cost.items()})
+            steps = {name: found.step_seconds for name, found in cost.found.items()}
+            calibration = {("w", name): found for name, found in cost.found.items()}
+            errors = errors_of_cells(errors_by_workload(list(steps), {"w": cost.sessions}, calibration), calibration)
             races += [dataclasses.replace(draw(steps, count), pace_errors=errors) for _ in range(runs // len(costs))]
         return _called(races)
 
@@ -140,7 +140,7 @@ def _rates(times: Times, costs: Sequence[Mapping[str, Calibrated]], runs: int) -
             for count in (STUDIES, 20)
         },
         "step times measured, twin's over adamw's, %": [
-            100 * (cost["twin"].step_seconds / cost["adamw"].step_seconds - 1) for cost in costs
+            100 * (cost.found["twin"].step_seconds / cost.found["adamw"].step_seconds - 1) for cost in costs
         ],
         "15 % dearer below": _below([common({"dearer": DEARER, "adamw": 1.0}) for _ in range(runs // 5)]),
         "15 % dearer below, own draws, by studies": {

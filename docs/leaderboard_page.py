@@ -22,7 +22,7 @@ from fallline.race.contestants.presets import PRESETS
 from fallline.race.plan import Rules
 from fallline.race.results import Calibrated
 from fallline.race.verdict.early_stop import late_studies, without_late
-from fallline.race.verdict.summary import pace_errors
+from fallline.race.verdict.summary import errors_by_workload, errors_of_cells
 from fallline.score.agreement import kendall
 from fallline.score.algoperf import PUBLISHED
 from fallline.score.leaderboard import Leaderboard, leaderboard
@@ -73,7 +73,8 @@ def times(trials: Sequence[Mapping[str, str]], costs: Mapping[tuple[str, str], C
         cell[int(study)] = min(clock.seconds(workload, contestant, steps), cell.get(int(study), math.inf))
     workloads = tuple(dict.fromkeys(t["workload"] for t in trials))
     contestants = tuple(dict.fromkeys(t["contestant"] for t in trials))
-    return StudyTimes(contestants, workloads, {}, cells, frozenset(contestants), pace_errors(costs))
+    errors = errors_of_cells(errors_by_workload(contestants, {name: [] for name in workloads}, costs), costs)
+    return StudyTimes(contestants, workloads, {}, cells, frozenset(contestants), errors)
 
 
 def calibrated() -> dict[tuple[str, str], Calibrated]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fallline.document import picture
-from fallline.document.figures import Axis, Chart, Series
+from fallline.document.figures import Axis, Chart, Mark, Series
 from tests.document import CHART, DOCUMENT, MAP
 
 pytest.importorskip("matplotlib")
@@ -38,6 +38,22 @@ def test_a_chart_has_its_lines_bands_axes_and_ticks() -> None:
     assert made.get_xlim() == (0, 2) and made.get_ylim() == (-0.01, 1.01)
     assert [text.get_text() for text in made.get_yticklabels()] == ["0/2", "1/2", "2/2"]
     assert made.get_xlabel() == "x" and made.get_title(loc="left") == "A title"
+
+
+def test_a_chart_has_its_caption_its_marks_the_ends_of_lines_and_a_logarithmic_axis() -> None:
+    made = axes()
+    arrived = Series("a", [0, 1], [9.0, 2.0], ends=True)
+    chart = Chart(
+        "c", "A title", Axis("x", 0, 2), Axis("loss", 1, 10, log=True), [arrived, Series("b", [0, 2], [9.0, 3.0])],
+        caption="median of 3 studies", marks=[Mark(2.0, "target 2")],
+    )  # fmt: skip
+    picture.draw_chart(made, chart)
+    assert {text.get_text() for text in made.texts} == {"median of 3 studies", "target 2"}
+    assert made.get_yscale() == "log" and made.get_xscale() == "linear" and made.get_ylim() == (1, 10)
+    dots = [line for line in made.get_lines() if line.get_marker() == "o"]
+    assert [dot.get_xydata().tolist() for dot in dots] == [[[1, 2.0]]], "only of the one that has arrived"
+    assert [text.get_text() for text in made.get_legend().get_texts()] == ["a", "b"]
+    assert any(set(line.get_ydata()) == {2.0} and len(line.get_ydata()) == 2 for line in made.get_lines())
 
 
 def test_steps_hold_their_value_until_the_next_point() -> None:

@@ -7,7 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from fallline.measure.stats import Estimate, bootstrap_median, medians_side_by_side, paired_ratio, spread
+from fallline.measure.stats import (
+    Estimate,
+    bootstrap_median,
+    paired_ratio,
+    spread,
+    trimmed_mean,
+    typical_side_by_side,
+)
 
 
 def test_interval_covers_the_median_as_often_as_it_says() -> None:
@@ -67,17 +74,36 @@ def test_equal_things_measured_side_by_side_are_equal_though_the_machine_slows_d
     for _ in range(200):
         speed = np.repeat([1.0, 1.3], (5, 4))
         samples = {name: (speed * np.exp(generator.normal(0.0, 0.03, 9))).tolist() for name in "abc"}
-        found = medians_side_by_side(samples)
+        found = typical_side_by_side(samples)
         paired.append(abs(math.log(found["a"] / found["b"])))
         plain.append(abs(math.log(np.median(samples["a"]) / np.median(samples["b"]))))
     assert np.mean(paired) < 0.75 * np.mean(plain)
-    assert medians_side_by_side({"alone": [3.0, 1.0, 2.0]}) == pytest.approx({"alone": 2.0})
+    assert typical_side_by_side({"alone": [3.0, 1.0, 2.0]}) == pytest.approx({"alone": 2.0})
 
 
 def test_an_outlier_of_one_moves_none_of_those_beside_it() -> None:
     generator = np.random.default_rng(4)
     samples = {name: np.exp(generator.normal(0.0, 0.03, 9)).tolist() for name in "abcde"}
     spoilt = {**samples, "e": [100.0, *samples["e"][1:]]}
-    before, after = medians_side_by_side(samples), medians_side_by_side(spoilt)
+    before, after = typical_side_by_side(samples), typical_side_by_side(spoilt)
     assert all(after[name] == pytest.approx(before[name], rel=0.01) for name in "abcd")
     assert len(set(before.values())) == 5, "none of them is the middle of most rounds, and so equal to another"
+
+
+@pytest.mark.parametrize("noise", ["normal", "disturbed"])
+def test_the_error_of_a_trimmed_mean_is_how_far_it_is_off(noise: str) -> None:
+    generator = np.random.default_rng(5)
+    found = []
+    for _ in range(400):
+        samples = generator.normal(0.0, 1.0, 40)
+        if noise == "disturbed":
+            samples[generator.random(40) < 0.1] *= 20.0
+        found.append(trimmed_mean(samples))
+    values, errors = np.array(found).T
+    assert values.std() == pytest.approx(np.sqrt((errors**2).mean()), rel=0.15)
+    assert values.std() < (0.2 if noise == "normal" else 0.25), "outliers of twenty deviations hardly move it"
+    assert 0.92 <= (np.abs(values) < 2 * errors).mean() <= 0.98
+
+
+def test_one_sample_has_no_error_to_show() -> None:
+    assert trimmed_mean([3.0]) == (3.0, math.inf)

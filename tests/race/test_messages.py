@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from fallline.race.clock.calibrated import Calibrated, Calibration
+from fallline.race.clock.sessions import Rounds, Session
 from fallline.race.contestants import named
 from fallline.race.engine import worker
 from fallline.race.engine.messages import (
@@ -48,12 +49,13 @@ REQUESTS: list[Message] = [
     TimeSteps(CHARS, Arm(named("algoperf_amos"), {"style": "adam"})),
     Check(CHARS, 3),
 ]
+SESSION = Session({"adamw": Rounds([0.5, 0.4], [0.3, 0.2])}, {"adamw": Rounds([0.1, 0.1], [])}, "other threads")
 EVENTS: list[Message] = [
     Evaluation(10, 0.5, None, 1.25, 0.5, "the disk is full"),
     Notice("a sentence"),
     End("crashed", note="KeyError\nTraceback"),
     Untrained(None, 0.1),
-    Calibration({"adamw": Calibrated(0.5, 0.4, 0.6, 0.0, 8, 4, None)}, {"adamw": [0.5, 0.4]}, "at the time limit"),
+    Calibration({"adamw": Calibrated(0.5, 0.4, 0.6, 0.0, 8, 4, None)}, SESSION, "at the time limit"),
     QuickStepTime(0.1, 1000, 10**9),
     Lost("the worker was killed by signal 9"),
 ]

@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks import race_interruptions as interruptions
 from fallline.measure.store import StoreError
+from fallline.race.clock.sessions import Rounds, Session
 from fallline.race.clock.step_clock import StepClock
 from fallline.race.contestants import Contestant, named
 from fallline.race.engine import LocalEngine
@@ -239,6 +240,11 @@ class Asked:
         """What a step of each contestant takes."""
         self.share = 0.005
         """To which share of it that is known."""
+        self.noise = 0.0
+        """Of the rounds, in which every second contestant is slow when the others are quick."""
+        self.measured: list[list[str]] = []
+        """The contestants of every request to measure steps."""
+        self.renewed = 0
         self._event: Event = Untrained(9.0, 0.1)
 
     def _measured(self, seconds: float) -> Calibrated:
@@ -249,7 +255,14 @@ class Asked:
         if isinstance(request, Calibrate):
             names = [arm.contestant.name for arm in request.arms]
             found = {name: self._measured(self.seconds[name]) for name in names}
-            self._event = Calibration(found, {name: [self.seconds[name]] for name in names}, "at the time limit")
+            self.measured.append(names)
+            signs = [1, -1] * 4
+            steps = {
+                name: Rounds([self.seconds[name] * (1 + (-1) ** at * sign * self.noise) for sign in signs])
+                for at, name in enumerate(names)
+            }
+            switches = {name: Rounds([self.seconds[name]] * 4) for name in names}
+            self._event = Calibration(found, Session(steps, switches, "not measured"), "at the time limit")
         if isinstance(request, RunTrial):
             assert request.task.checkpoint is not None
             self.found.append(Path(request.task.checkpoint).exists())
@@ -259,6 +272,9 @@ class Asked:
         return 0, self._event
 
     def reply(self, slot: int, reply: Reply) -> None: ...
+
+    def renew(self, slot: int) -> None:
+        self.renewed += 1
 
     def close(self) -> None: ...
 
@@ -279,8 +295,8 @@ def test_a_checkpoint_whose_results_are_gone_is_not_taken(tmp_path: Path, begun:
     assert engine.found == [begun]
 
 
-@pytest.mark.parametrize("rules", [Rules(trials=1, studies=1), Rules(ruleset="budget", trials=1, studies=1)])
-def test_who_joins_later_is_put_on_the_clock_of_those_before(tmp_path: Path, rules: Rules) -> None:
+def test_who_joins_an_equal_time_race_is_put_on_the_clock_of_those_before(tmp_path: Path) -> None:
+    rules = Rules(ruleset="budget", trials=1, studies=1)
     spec, asked = str(write_workload(tmp_path)), Asked()
     entry, three = Entry(spec, load(spec)), [named(name) for name in ("adamw", "lion", "sgd")]
     asked.seconds = {"adamw": 0.1, "lion": 0.2}
@@ -295,13 +311,55 @@ def test_who_joins_later_is_put_on_the_clock_of_those_before(tmp_path: Path, rul
         joined, scale = costs["tiny", "sgd"], 6**-0.5
         assert (joined.step_seconds, joined.switch_seconds) == (pytest.approx(0.4 * scale), pytest.approx(0.4 * scale))
         assert (joined.low, joined.high) == (pytest.approx(0.398 * scale), pytest.approx(0.402 * scale))
-        (row,) = results.store.rows("select samples, scale from calibration where contestant = 'sgd'")
-        assert row["samples"] == "[0.4]" and row["scale"] == pytest.approx(scale)
+        (row,) = results.store.rows("select scale from calibration where contestant = 'sgd'")
+        assert row["scale"] == pytest.approx(scale)
         lengths = {(r.contestant, r.study): r.max_steps for r in results.rows()}
         assert all(lengths[name, 0] == lengths[name, 1] for name in ("adamw", "lion", "sgd"))
-        if rules.ruleset == "external":
-            Race([entry], three, rules, results, asked).measure_again()
-            assert results.calibration()["tiny", "adamw"].step_seconds == 0.2, "that replaces all"
+    assert len(asked.measured) == 2 and asked.renewed == 0, "trials are as long as the first measurement allows"
+
+
+def test_who_joins_later_is_measured_beside_the_others_and_refines_their_ratios(tmp_path: Path) -> None:
+    rules, spec, asked = Rules(trials=1, studies=1), str(write_workload(tmp_path)), Asked()
+    entry, three = Entry(spec, load(spec)), [named(name) for name in ("adamw", "lion", "sgd")]
+    asked.seconds = {"adamw": 0.1, "lion": 0.2}
+    with Results(tmp_path / "r.sqlite") as results:
+        Race([entry], three[:2], rules, results, asked).run()
+        assert asked.measured == [["adamw", "lion"]] * 2 and asked.renewed == 1, "before the trials, and after them"
+        asked.seconds = {"adamw": 0.2, "lion": 0.6, "sgd": 0.4}
+        Race([entry], three, rules, results, asked).run()
+        assert asked.measured[2:] == [["adamw", "lion", "sgd"]] * 2 and asked.renewed == 2
+        costs = {name: cost.step_seconds for (_, name), cost in results.calibration().items()}
+        # A ratio of 2 in two sessions and of 3 in two; nothing that was shown before moves with the machine's speed.
+        assert costs["lion"] / costs["adamw"] == pytest.approx(6**0.5)
+        assert costs["lion"] * costs["adamw"] == pytest.approx(0.1 * 0.2)
+        assert costs["sgd"] ** 2 / (costs["lion"] * costs["adamw"]) == pytest.approx(0.4**2 / (0.2 * 0.6))
+        assert [len(session.steps) for session in results.sessions("tiny")] == [2, 2, 3, 3]
+        assert results.calibration()["tiny", "sgd"].switch_seconds == pytest.approx(costs["sgd"]), "a switch is a step"
+        Race([entry], three, rules, results, asked).measure_again()
+        assert results.calibration()["tiny", "adamw"].step_seconds == pytest.approx(0.2), "that replaces all"
+        assert len(results.sessions("tiny")) == 1
+
+
+def test_steps_are_measured_between_rounds_only_of_those_in_contention_and_until_they_are_known_well(
+    tmp_path: Path,
+) -> None:
+    spec, asked = str(write_workload(tmp_path)), Asked()
+    entry, three = Entry(spec, load(spec)), [named(name) for name in ("adamw", "lion", "sgd")]
+    asked.seconds, asked.noise = {"adamw": 0.1, "lion": 0.2, "sgd": 0.3}, 0.005
+    with Results(tmp_path / "r.sqlite") as results:
+        race = Race([entry], three, Rules(trials=1, studies=1), results, asked)
+        race.run()
+        asked.measured.clear()
+        for _ in range(10):
+            race.measure_between_rounds(["adamw", "lion"])
+        assert 0 < len(asked.measured) < 10 and all(names == ["adamw", "lion"] for names in asked.measured)
+        assert summarize(results).pace_errors["tiny"]["adamw", "lion"] <= 0.005
+        assert summarize(results).pace_errors["tiny"]["lion", "sgd"] > 0.005, "who has left is measured no more"
+        race.measure_between_rounds(["adamw"])
+        steps = Race([entry], three, Rules(trials=1, studies=1, clock="steps"), results, asked)
+        asked.measured.clear()
+        steps.measure_between_rounds()
+        assert asked.measured == [], "one alone has no ratio, and a race by steps no clock"
 
 
 def test_equal_time_is_one_length_per_contestant_whatever_was_measured_since(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fallline.measure.store import StoreError
+from fallline.race.clock.sessions import Rounds, Session
 from fallline.race.contestants import Contestant, named
 from fallline.race.engine.messages import End, Evaluation
 from fallline.race.plan import TARGET, Entry, Rules, target_trials, trials
@@ -225,8 +226,9 @@ def of_the_first_format(begun: Path, tmp_path: Path) -> Path:
     )
     database.execute("attach ? as new", (str(begun),))
     for (table,) in database.execute("select name from main.sqlite_master where type = 'table'").fetchall():
-        columns = ", ".join(row[1] for row in database.execute(f"pragma main.table_info({table})"))
-        database.execute(f"insert into main.{table} select {columns} from new.{table}")
+        columns = [row[1] for row in database.execute(f"pragma main.table_info({table})")]
+        given = ["'[0.5, 0.6, 0.4]'" if column == "samples" else column for column in columns]
+        database.execute(f"insert into main.{table} select {', '.join(given)} from new.{table}")
     database.execute("delete from setting where name = 'seconds'")
     database.execute("pragma main.user_version = 1")
     database.commit()
@@ -239,9 +241,13 @@ def test_a_file_of_the_first_format_is_read_as_it_is(of_the_first_format: Path, 
     with Results(begun, writable=False) as new, Results(of_the_first_format, writable=False) as old:
         assert old.rows() == new.rows() and old.rules() == new.rules() == RULES
         assert old.calibration() == new.calibration()
+        assert old.sessions("tiny") == [Session({"adamw": Rounds([0.5, 0.6, 0.4], [])}, {}, "was not measured")]
         written = {path.stem: path.read_text() for path in export(old, tmp_path / "tables", "csv")}
     assert written["first-runs"].splitlines() == ["started,ended,machine,command"]
     assert len(written["first-trials"].splitlines()) == 5
+    names, *samples = (line.split(",")[:7] for line in written["first-step_samples"].splitlines())
+    assert names == ["session", "workload", "contestant", "part", "round", "wall", "cpu"]
+    assert [sample[3:] for sample in samples] == [["step", str(at), str(t), ""] for at, t in enumerate((0.5, 0.6, 0.4))]
     assert of_the_first_format.read_bytes() == before
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from fallline.race.clock.sessions import Rounds, Session
 from fallline.race.engine import LocalEngine
 from fallline.race.plan import Entry
 from fallline.race.results import Results
@@ -43,8 +44,33 @@ def test_it_can_be_read(killed: Path, tmp_path: Path) -> None:
         assert [row.status for row in results.rows()] == ["over budget", "over budget", None, None]
         assert summary.unfinished == 2 and summary.verdict.startswith("The race has not ended: 2 trials are to run")
         assert set(summary.calibration) == {("tiny", "adamw"), ("tiny", "schedule_free_adamw")}
+        assert results.sessions("tiny") == [], "no samples were stored in it"
         written = {path.stem: path.read_text() for path in export(results, tmp_path / "tables", "csv")}
     assert len(written["race-tiny-evaluations"].splitlines()) == 1 + 2 * 12 + 5
+
+
+def test_samples_of_the_earlier_format_become_rounds_of_sessions(killed: Path) -> None:
+    database = sqlite3.connect(killed)
+    database.execute("update calibration set samples = '[0.1, 0.2, 0.3, 0.1]' where contestant = 'adamw'")
+    database.execute("update calibration set samples = '[0.2, 0.4, 0.6, 0.2]' where contestant <> 'adamw'")
+    database.commit()
+    with Results(killed, writable=False) as results:
+        (session,) = results.sessions("tiny")
+        assert session == Session(
+            {"adamw": Rounds([0.1, 0.2, 0.3, 0.1], []), "schedule_free_adamw": Rounds([0.2, 0.4, 0.6, 0.2], [])},
+            {},
+            "was not measured",
+        ), "they were measured side by side, as the same machine and load say"
+        assert session.clock == "wall"
+        assert summarize(results).pace_errors["tiny"]["adamw", "schedule_free_adamw"] < 0.008
+    # One of them joined later: both were measured, but not beside each other.
+    database.execute("update calibration set scale = 1.5 where contestant <> 'adamw'")
+    database.commit()
+    database.close()
+    with Results(killed) as results:
+        assert [list(session.steps) for session in results.sessions("tiny")] == [["adamw"], ["schedule_free_adamw"]]
+    with Results(killed) as results:
+        assert len(results.sessions("tiny")) == 2, "it is upgraded once"
 
 
 def test_it_goes_on_from_the_stored_checkpoint(killed: Path, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def export(
     as_json: Annotated[bool, typer.Option("--json", help="Print the names of the files as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
-    """Write a race as tables. There is one for workloads, trials, evaluations, calibration and runs each."""
+    """Write a race as tables. One each for workloads, trials, evaluations, step times, their samples and runs."""
     from fallline.document.blocks import Document, Snippet
     from fallline.race.results import Results
     from fallline.race.results.export import FORMATS, ExportUnavailable

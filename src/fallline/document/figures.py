@@ -13,6 +13,7 @@ class Axis:
     high: float
     ticks: Mapping[float, str] | None = None
     """The positions and labels of ticks; None leaves them to the renderer."""
+    log: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +27,16 @@ class Series:
     high: Sequence[float] | None = None
     extends: bool = False
     """Whether it goes on from the series before it, in the same colour and dashed: not measured, but expected."""
+    ends: bool = False
+    """Whether its last point is an end worth a dot: there is no more of it because it has arrived."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Mark:
+    """A height that lines are held against."""
+
+    y: float
+    text: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +50,9 @@ class Chart:
     y: Axis
     series: Sequence[Series]
     steps: bool = False
+    caption: str = ""
+    """A line below the title: how its lines and bands were made."""
+    marks: Sequence[Mark] = ()
     detail: bool = True
 
 

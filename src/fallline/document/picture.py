@@ -14,22 +14,23 @@ from fallline.document.figures import Chart, Figure, HeatMap, Tile
 FORMATS = ("png", "svg")
 UNAVAILABLE = "figures need matplotlib; pip install 'fallline[bench]'"
 LINE_COLOURS = (
-    "#1b6ca8",
-    "#d1495b",
-    "#3c8d53",
-    "#8e5ea2",
-    "#e08e2b",
-    "#37a6a6",
-    "#7a5c3e",
-    "#c45ab3",
-    "#5d6d7e",
-    "#94a832",
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
     "#222222",
+    "#7A5C3E",
+    "#8E5EA2",
+    "#94A832",
+    "#5D6D7E",
 )
+"""The first six are Okabe and Ito's, which stay apart for colour-blind eyes; dashes change with every third."""
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 TILE_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 """Okabe and Ito's colours, which colour-blind readers can distinguish; every tile also names its winner."""
-TIE, BLANK, EDGE = "#dddddd", "#ffffff", "#999999"
+TIE, BLANK, EDGE, MARK = "#dddddd", "#ffffff", "#999999", "#555555"
 HATCH = "////"
 FAINTEST, STRONGEST_LEAD = 0.25, 8.0
 """The strength of the colour of a winner without a lead, and the lead from which on the colour is full."""
@@ -115,12 +116,28 @@ def draw_chart(axes: Any, chart: Chart) -> None:
             axes.fill_between(
                 series.x, series.low, series.high, step=step, color=style["color"], alpha=0.15, linewidth=0
             )
+        if series.ends:
+            axes.plot(series.x[-1:], series.y[-1:], "o", color=style["color"], markersize=5, zorder=3)
+    for axis, set_scale in ((chart.x, axes.set_xscale), (chart.y, axes.set_yscale)):
+        if axis.log:
+            set_scale("log")
     axes.set(xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
     axes.set(xlabel=chart.x.label, ylabel=chart.y.label)
+    for mark in chart.marks:
+        axes.axhline(mark.y, color=MARK, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
+        axes.annotate(
+            mark.text, (1.0, mark.y), xycoords=axes.get_yaxis_transform(), xytext=(4, 0), textcoords="offset points",
+            va="center", fontsize=9, color=MARK,
+        )  # fmt: skip
     for axis, place in ((chart.x, axes.set_xticks), (chart.y, axes.set_yticks)):
         if axis.ticks is not None:
             place(list(axis.ticks), list(axis.ticks.values()))
-    axes.set_title(chart.title, loc="left", fontweight="bold")
+    axes.set_title(chart.title, loc="left", fontweight="bold", pad=20.0 if chart.caption else None)
+    if chart.caption:
+        axes.annotate(
+            chart.caption, (0.0, 1.0), xycoords="axes fraction", xytext=(0, 6), textcoords="offset points",
+            fontsize=9, color=MARK,
+        )  # fmt: skip
     axes.grid(color=TIE, linewidth=0.7)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

@@ -12,10 +12,10 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from fallline.measure.clock import Arm, Wait, calls_for, no_garbage_collection, nothing_to_wait_for, seconds_of
+from fallline.measure.clock import Arm, Wait, both_times_of, calls_for, no_garbage_collection, nothing_to_wait_for
 from fallline.measure.ranks import smallest_rank_sum_p
 from fallline.measure.stats import ALPHA, Estimate, bootstrap_median, compare, paired_ratio, spread
 
@@ -49,6 +49,8 @@ class Samples:
     stopped: str
     every: dict[str, int] = dataclasses.field(default_factory=dict)
     """Arms that were not timed in every round, with the number of rounds between their samples."""
+    cpu: dict[str, list[float]] = dataclasses.field(default_factory=dict)
+    """CPU seconds of this thread per call, in the same rounds; see ``measure/thread_time.py``."""
 
     def median(self, arm: str) -> Estimate:
         return bootstrap_median(self.seconds[arm])
@@ -123,21 +125,28 @@ def interleave(
     wait: Wait = nothing_to_wait_for,
     thin: Thinning | None = None,
     in_cache: bool = False,
+    alike: Collection[str] = (),
 ) -> Samples:
     """Takes samples of all arms until ``enough`` gives a reason to end.
 
     ``before`` runs ahead of every sample, outside the clock (a cache flush); a sample is then a single call.
     Without it a sample repeats short calls until it lasts ``sample_seconds``. ``in_cache`` calls an arm once, untimed,
-    right before it is timed, so that its memory is in the cache, whatever the arm before it left there.
+    right before it is timed, so that its memory is in the cache, whatever the arm before it left there.  Arms that are
+    ``alike`` are called equally often in a sample: the first call finds the caches full of another arm's data, and an
+    arm with fewer calls, because a busy machine made its first ones slow, would seem dearer.
     """
     order = random.Random(seed)
+
+    cpu: dict[str, list[float]] = {name: [] for name in arms}
 
     def timed(name: str, calls: int = 1) -> float:
         if before is not None:
             before()
         if in_cache:
             arms[name]()
-        return seconds_of(arms[name], calls, wait)
+        by_wall, by_cpu = both_times_of(arms[name], calls, wait)
+        cpu[name].append(by_cpu)
+        return by_wall
 
     warm_up = {name: [timed(name)] for name in arms}
     for name, taken in warm_up.items():
@@ -145,6 +154,9 @@ def interleave(
             taken.append(timed(name))
     every = _every(warm_up, thin, timed) if thin else {}
     calls = {name: 1 if before else calls_for(min(single), sample_seconds) for name, single in warm_up.items()}
+    if alike and not before:
+        typical = statistics.median(min(warm_up[name]) for name in alike)
+        calls |= dict.fromkeys(alike, calls_for(typical, sample_seconds))
     seconds: dict[str, list[float]] = {name: [] for name in arms}
 
     def one_round(into: dict[str, list[float]], names: Sequence[str]) -> None:
@@ -162,7 +174,8 @@ def interleave(
             stopped = enough(seconds)
             if stopped is not None:
                 break
-    return Samples(seconds, warm_up, calls, stopped or "", every)
+    warm = {name: times[len(warm_up[name]) :] for name, times in cpu.items()}
+    return Samples(seconds, warm_up, calls, stopped or "", every, warm)
 
 
 def _every(warm_up: dict[str, list[float]], thin: Thinning, timed: Callable[[str], float]) -> dict[str, int]:

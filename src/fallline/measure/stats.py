@@ -30,6 +30,8 @@ ALPHA = 0.02
 """The probability that a verdict calls equal things different."""
 POWER = 0.95
 """The probability that the advised number of repeats settles a difference of the size seen."""
+NORMAL_95 = normal_quantile(0.975)
+"""Half the width of a 95 % interval, in standard errors."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,13 +81,35 @@ def paired_ratio(
     return bootstrap_median(ratios, level=level, seed=seed)
 
 
-def medians_side_by_side(samples: Mapping[str, Sequence[float]]) -> dict[str, float]:
+TRIMMED = 0.2
+
+
+def trimmed_mean(samples: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """The mean of the middle 60 % and its standard error, from the winsorized spread (Tukey and McLaughlin 1963).
+
+    A few samples that something else disturbed move neither; with normal noise the error is a tenth above that of the
+    mean.  Of one sample the error is ∞.
+
+    >>> value, error = trimmed_mean([1.0, 1.1, 0.9, 1.0, 50.0])
+    >>> round(value, 2), round(error, 2)
+    (1.03, 0.04)
+    """
+    ordered = np.sort(np.asarray(samples, dtype=np.float64))
+    count, cut = len(ordered), int(TRIMMED * len(ordered))
+    if count < 2:
+        return float(ordered.mean()), math.inf
+    kept = ordered[cut : count - cut]
+    winsorized = np.clip(ordered, kept[0], kept[-1])
+    return float(kept.mean()), float(winsorized.std(ddof=1)) / (len(kept) / count * math.sqrt(count))
+
+
+def typical_side_by_side(samples: Mapping[str, Sequence[float]]) -> dict[str, float]:
     """A typical value of each arm, from rounds in which all were measured once.
 
-    It is the median of an arm's ratio to its round, times a typical round.  If the machine changes its speed half-way,
-    plain medians of two equal arms may come from before and from after the change.
+    It is the trimmed mean of the logarithm of an arm's ratio to its round, times a typical round.  If the machine
+    changes its speed half-way, plain medians of two equal arms may come from before and from after the change.
 
-    >>> found = medians_side_by_side({"a": [1.0, 1.0, 3.0], "b": [1.1, 1.1, 3.3]})
+    >>> found = typical_side_by_side({"a": [1.0, 1.0, 3.0], "b": [1.1, 1.1, 3.3]})
     >>> round(found["b"] / found["a"], 6)
     1.1
     """
@@ -94,8 +118,8 @@ def medians_side_by_side(samples: Mapping[str, Sequence[float]]) -> dict[str, fl
     # the value of one, would make exact ties.
     cut = 1 if len(logs) > 3 else 0
     rounds = np.sort(logs, axis=0)[cut : len(logs) - cut].mean(axis=0)
-    typical = np.exp(np.median(rounds) + np.median(logs - rounds, axis=1))
-    return dict(zip(samples, typical.tolist(), strict=True))
+    level = float(np.median(rounds))
+    return {name: math.exp(level + trimmed_mean(own)[0]) for name, own in zip(samples, logs - rounds, strict=True)}
 
 
 def spread(samples: Sequence[float]) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 from fallline.document.blocks import Block, Document, Paragraph, Provenance, Table, Verdict
 from fallline.document.cells import Cell, Column, Missing, Number, Range, Text, number
 from fallline.document.numbers import Digits, byte_unit, counted, duration
+from fallline.race.figures import curve_figures
 from fallline.race.verdict.summary import SECONDS, STEPS, WALL
 from fallline.score.document import ABOVE_NEXT, CONTESTANT, RANK, Field, interval, table_of
 from fallline.score.figures import figures
@@ -35,6 +36,7 @@ def document(summary: Summary, path: Path) -> Document:
     blocks += _of_several(summary) if several else _of_one(summary)
     if not several:
         blocks += [_quality(quality) for quality in summary.quality]
+    blocks += curve_figures(summary)
     blocks += figures(summary.board)
     blocks += [Paragraph(line, detail=True) for line in _details(summary, path)]
     blocks += [Verdict(quality.verdict) for quality in summary.quality]

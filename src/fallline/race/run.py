@@ -9,7 +9,7 @@ import shlex
 import shutil
 import statistics
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from fallline.measure import machine
@@ -32,6 +32,7 @@ from fallline.race.engine.messages import (
     Reply,
     RunTrial,
 )
+from fallline.race.measuring import measure_and_store, measure_between_rounds
 from fallline.race.plan import (
     BUDGET,
     RACE,
@@ -123,6 +124,7 @@ class Race:
             raise RaceError("; ".join(row["problem"] for row in self.results.workloads().values() if row["problem"]))
         self._run_trials(RACE)
         if self._run is not None:
+            self.measure_between_rounds()
             self.results.end_run(self._run)
         shutil.rmtree(self.results.checkpoints, ignore_errors=True)
 
@@ -166,6 +168,11 @@ class Race:
         else:
             self.results.set_workload(entry.name, untrained=checked.value, problem=None)
 
+    def measure_between_rounds(self, contestants: Collection[str] | None = None) -> None:
+        """Measures steps again for a few seconds, of those still in contention; call it while no trial runs."""
+        chosen = [one for name, one in self.contestants.items() if contestants is None or name in contestants]
+        measure_between_rounds(self.engine, self.results, self.rules, list(self.entries.values()), chosen)
+
     def _calibrate(self, entry: Entry, *, anew: bool = False) -> None:
         if self.rules.clock == STEPS_CLOCK:
             return
@@ -173,13 +180,8 @@ class Race:
             return
         who = ", ".join(self.contestants) if len(self.contestants) < 4 else f"{len(self.contestants)} contestants"
         self.progress.notice(f"Measuring steps of {who} on {entry.name}")
-        target = self.results.workloads()[entry.name]["target"]
-        costs = step_costs.measure_steps(
-            self.engine,
-            step_costs.workload_request(entry, target),
-            list(self.contestants.values()),
-            seconds=step_costs.CALIBRATION_SECONDS,
-        )
+        everybody, seconds = list(self.contestants.values()), step_costs.CALIBRATION_SECONDS
+        costs = measure_and_store(self.engine, self.results, self.rules, entry, everybody, seconds, anew=anew)
         if not costs.found:
             note = next(iter(costs.failed.values())).note or FAILED
             self._leave_out(entry, step_costs.problem_of(entry.name, "no contestant can take a step", note))
@@ -187,13 +189,10 @@ class Race:
         for name, event in costs.failed.items():
             self.progress.notice(f"{name} cannot take a step on {entry.name}: {event.reason}")
             self._unable[entry.name, name] = event
-        known = {} if anew else {c: cost for (w, c), cost in self.results.calibration().items() if w == entry.name}
-        new, scale = step_costs.on_stored_clock(costs.found, known)
-        self.results.set_calibration(entry.name, new, costs.samples, machine.describe(), scale)
-        self._tell_how_well(entry, costs, new)
+        self._tell_how_well(entry, costs)
 
-    def _tell_how_well(self, entry: Entry, costs: step_costs.StepCosts, names: Iterable[str]) -> None:
-        loosest = costs.loosest(names)
+    def _tell_how_well(self, entry: Entry, costs: step_costs.StepCosts) -> None:
+        loosest = costs.loosest()
         if loosest is None:
             return
         name, share = loosest

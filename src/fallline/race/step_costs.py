@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from fallline.measure.stats import NORMAL_95
 from fallline.race.clock.calibrated import Calibrated, Calibration
 from fallline.race.clock.calibration import INTERVAL
+from fallline.race.clock.sessions import Session, combined, own_errors
 from fallline.race.contestants import Contestant
 from fallline.race.engine import Engine
 from fallline.race.engine.messages import (
@@ -30,6 +32,10 @@ from fallline.workloads import Workload
 ATTEMPTS = 3
 """A request whose worker was lost so often has failed."""
 CALIBRATION_SECONDS = 15.0
+AGAIN_SECONDS = 4.0
+"""Of every session after the first one: it is one more process that counts, not its length."""
+KNOWN_WELL = 0.005
+"""The relative standard error of ratios at which no more sessions are measured."""
 
 
 def ask(engine: Engine, request: Request) -> Event:
@@ -87,15 +93,22 @@ class StepCosts:
     """The cost of steps, measured side by side, and the contestants that could not take any."""
 
     found: dict[str, Calibrated]
-    samples: dict[str, Sequence[float]]
+    sessions: list[Session]
+    """Whoever was measured side by side, together."""
     failed: dict[str, End]
     """Contestant → the event that says why."""
     stopped: dict[str, str]
     """Contestant → why its measuring ended."""
 
-    def loosest(self, names: Iterable[str]) -> tuple[str, float] | None:
-        """Which of these is known worst, and to ± which share of its median; None if all are as well as they should."""
-        shares = {name: self.found[name].share for name in names}
+    def loosest(self) -> tuple[str, float] | None:
+        """Who is known worst beside the others, and to ± which share at 95 %; None if all are as well as they should.
+
+        Whoever was measured alone has no ratio; the interval of its own time is then what is known.
+        """
+        shares = {name: cost.share for name, cost in self.found.items()}
+        for session in self.sessions:
+            if session.errors:
+                shares |= {name: NORMAL_95 * error for name, error in own_errors(session.steps, session.errors).items()}
         name = max(shares, key=lambda name: shares[name], default=None)
         return None if name is None or shares[name] <= INTERVAL else (name, shares[name])
 
@@ -136,6 +149,20 @@ def on_stored_clock(
     return {name: cost.scaled(scale) for name, cost in found.items() if name not in stored}, scale
 
 
+def refined(
+    found: Mapping[str, Calibrated], stored: Mapping[str, Calibrated], sessions: Sequence[Session]
+) -> dict[str, Calibrated]:
+    """The costs of all contestants from all sessions, the last of which gave ``found``."""
+    seconds = combined(sessions)
+    known = {**stored, **found}
+    costs = {}
+    for name in (name for name in seconds if name in known):
+        ratios = [session.switch_over_step(name) for session in sessions if name in session.steps]
+        scaled = known[name].scaled(seconds[name] / known[name].step_seconds)
+        costs[name] = dataclasses.replace(scaled, switch_seconds=seconds[name] * statistics.median(ratios))
+    return costs
+
+
 def quick_step_time(engine: Engine, workload: WorkloadRequest, contestant: Contestant) -> QuickStepTime | End:
     """A few steps of one contestant, for a plan; an ``End`` if it cannot take any."""
     event = ask(engine, TimeSteps(workload, _arm(contestant)))
@@ -153,9 +180,8 @@ def _note(event: Event) -> str:
 
 
 def _costs(events: Sequence[Calibration], failed: dict[str, End]) -> StepCosts:
-    costs = StepCosts({}, {}, failed, {})
+    costs = StepCosts({}, [event.session for event in events], failed, {})
     for event in events:
         costs.found |= event.found
-        costs.samples |= event.samples
         costs.stopped |= dict.fromkeys(event.found, event.stopped)
     return costs

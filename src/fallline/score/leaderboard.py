@@ -99,11 +99,13 @@ def leaderboard(
     compat: bool = False,
     reference: str | None = None,
     allowed: Mapping[tuple[str, str], float] | None = None,
+    standing: Mapping[str, tuple[float, ...]] | None = None,
     seed: int = 0,
 ) -> Leaderboard:
     """Scores, ranks, intervals and groups.  ``compat``: AlgoPerf's own integral.
 
     Speed-ups refer to ``reference``; a miss of (contestant, workload) counts there as the time in ``allowed``.
+    ``standing`` orders contestants whose times are all the same, as those of misses are: the smaller, the better.
     """
     integral = profiles.score_compat if compat else profiles.score
     medians = table.medians()
@@ -111,11 +113,18 @@ def leaderboard(
     ratio = profiles.ratios(times)
     scores = dict(zip(table.contestants, integral(ratio, tau_max).tolist(), strict=True))
     samples = bootstrap(table, tau_max=tau_max, resamples=RESAMPLES, seed=seed, compat=compat)
-    # Equal scores are ordered by the speed on what was reached, by how many studies reached a target, then by name,
-    # never by the order of a folder.
+    # Equal scores are ordered by the speed on what was reached, by how many studies reached a target, by how the others
+    # ended, then by name, never by the order of a folder.
+    ends = standing or {}
     ranked = sorted(
         table.contestants,
-        key=lambda name: (-scores[name], _mean_log(times, table, name), -_studies_reached(table, name), name),
+        key=lambda name: (
+            -scores[name],
+            _mean_log(times, table, name),
+            -_studies_reached(table, name),
+            ends.get(name, ()),
+            name,
+        ),
     )
     pairs = compare_all(table, tau_max)
     runs = groups(ranked, pairs)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+
+from fallline.race.clock.sessions import Session
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Calibration:
     """Contestants whose steps were measured side by side."""
 
     found: Mapping[str, Calibrated]
-    samples: Mapping[str, Sequence[float]]
+    session: Session
+    """All samples, round by round."""
     stopped: str
     """Why the measuring ended."""

@@ -5,18 +5,19 @@ For a plan a quick look is enough: a few steps, one contestant after the other.
 
 from __future__ import annotations
 
+import random
 import resource
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from fallline.measure.clock import nothing_to_wait_for, seconds_of
-from fallline.measure.interleave import Rule, interleave
-from fallline.measure.stats import bootstrap_median, medians_side_by_side
+from fallline.measure.clock import Wait, nothing_to_wait_for, seconds_of
+from fallline.measure.interleave import Rule, Samples, interleave
+from fallline.measure.stats import NORMAL_95, bootstrap_median
+from fallline.measure.thread_time import Usage, obstacle, usage
 from fallline.race.clock.calibrated import Calibrated, Calibration
+from fallline.race.clock.sessions import Rounds, Session
 from fallline.race.contestants.contestant import Contestant
 from fallline.training.device import wait_for_model
 from fallline.training.optimizer_factory import build
@@ -27,6 +28,8 @@ from fallline.workloads.workload import Workload
 SAMPLE_SECONDS = 0.1
 """A sample is this long, so that what happens only every few steps (a snapshot of the weights) is in all of them."""
 INTERVAL = 0.01
+FEWEST = 6
+"""Rounds, however long they take."""
 SWITCH = "\0switch"
 WARM_STEPS = 3
 """States exist after the first step; then two more."""
@@ -40,12 +43,13 @@ def calibrate(
 ) -> Calibration:
     """Seconds per step, and per switch to averaged weights and back, of every contestant at its setting.
 
-    ``seconds`` is a limit; it ends before that once every median is known to 1 %.
+    ``seconds`` is a limit; it ends before that once every ratio of two step times is known to 1 %.
     """
     steppers: dict[str, Callable[[], None]] = {}
     sizes: dict[str, tuple[int, int]] = {}
     wait = nothing_to_wait_for
-    for contestant, point in arms:
+    # Whoever is built first has other memory than whoever is built last, in every process alike.
+    for contestant, point in random.sample(list(arms), len(arms)):
         training = _training(workload, contestant, point, workload.max_steps)
         wait = wait_for_model(training.model)  # the same for all: the workload chooses the device
         steppers[contestant.name] = _stepper(training, workload.max_steps)
@@ -54,24 +58,41 @@ def calibrate(
         sizes[contestant.name] = (training.optimizer.state_bytes(), parameters)
         if training.optimizer.has_modes:
             steppers[contestant.name + SWITCH] = _switcher(training.optimizer)
-    samples = interleave(steppers, _until_known(list(sizes), seconds), sample_seconds=SAMPLE_SECONDS, wait=wait)
+    before = usage()
+    names = [contestant.name for contestant, _ in arms]
+    samples = interleave(steppers, _until_known(names, seconds), sample_seconds=SAMPLE_SECONDS, wait=wait, alike=names)
+    session = _session(samples, names, _cpu_obstacle(wait, before, samples))
     peak = _peak_bytes()
     found = {}
-    typical = medians_side_by_side({name: samples.seconds[name] for name in sizes})
-    for name in sizes:
-        plain = bootstrap_median(samples.seconds[name])
-        switch = samples.seconds.get(name + SWITCH)
+    typical = session.typical()
+    for name in names:
+        state_bytes, parameter_bytes = sizes[name]
+        plain = bootstrap_median(session.seconds[name])
         found[name] = Calibrated(
             step_seconds=typical[name],
             # As wide as for the plain median, whose error contains that of the machine's speed.
             low=typical[name] * plain.low / plain.value,
             high=typical[name] * plain.high / plain.value,
-            switch_seconds=float(np.median(switch)) if switch else 0.0,
-            state_bytes=sizes[name][0],
-            parameter_bytes=sizes[name][1],
+            switch_seconds=typical[name] * session.switch_over_step(name),
+            state_bytes=state_bytes,
+            parameter_bytes=parameter_bytes,
             peak_bytes=peak,
         )
-    return Calibration(found, {name: samples.seconds[name] for name in sizes}, samples.stopped)
+    return Calibration(found, session, samples.stopped)
+
+
+def _session(samples: Samples, names: Sequence[str], cpu_obstacle: str | None) -> Session:
+    rounds = {name: Rounds(samples.seconds[name], samples.cpu[name]) for name in samples.seconds}
+    switches = {name: rounds[name + SWITCH] for name in names if name + SWITCH in rounds}
+    return Session({name: rounds[name] for name in names}, switches, cpu_obstacle)
+
+
+def _cpu_obstacle(wait: Wait, before: Usage | None, samples: Samples) -> str | None:
+    """Why CPU time is not the cost of these steps."""
+    if wait is not nothing_to_wait_for:
+        return "an accelerator does the work"
+    calls = sum(len(found) * samples.calls[name] for name, found in samples.seconds.items())
+    return obstacle(before, usage(), calls)
 
 
 def quick_step_time(workload: Workload, contestant: Contestant, point: Mapping[str, Any]) -> tuple[float, int, int]:
@@ -120,20 +141,27 @@ def _switcher(optimizer: ScheduledOptimizer) -> Callable[[], None]:
 
 
 def _until_known(names: Sequence[str], seconds: float) -> Rule:
+    """Until every ratio of two step times is known to 1 % from these rounds; one alone until its median is."""
     start: list[float] = []
 
     def enough(found: Mapping[str, list[float]]) -> str | None:
         now, done = time.perf_counter(), min(map(len, found.values()))
         if not start:
             start.append(now)
-        if done < 6:
+        if done < FEWEST:
             return None
         if now - start[0] > seconds:
             return f"at the time limit of {seconds:g} s"
-        if done % 6 == 0:
-            estimates = [bootstrap_median(found[name]) for name in names]
-            if all((e.high - e.low) / 2 <= INTERVAL * e.value for e in estimates):
-                return f"every median known to {INTERVAL:.0%}"
+        if done % FEWEST == 0 and _known({name: found[name] for name in names}):
+            return f"every ratio known to {INTERVAL:.0%}"
         return None
 
     return enough
+
+
+def _known(found: Mapping[str, Sequence[float]]) -> bool:
+    if len(found) == 1:
+        (alone,) = map(bootstrap_median, found.values())
+        return (alone.high - alone.low) / 2 <= INTERVAL * alone.value
+    session = Session({name: Rounds(samples) for name, samples in found.items()})
+    return NORMAL_95 * max(session.errors.values()) <= INTERVAL

@@ -22,4 +22,7 @@ class Engine(Protocol):
     def wait(self) -> tuple[int, Event]:
         """The next event and its slot."""
 
+    def renew(self, slot: int) -> None:
+        """The next request of an idle slot meets a new process."""
+
     def close(self) -> None: ...

@@ -103,6 +103,10 @@ class LocalEngine:
             self._selector.unregister(worker.process.stdout)
         worker.close()
 
+    def renew(self, slot: int) -> None:
+        if slot in self._workers:
+            self._drop(slot)
+
     def close(self) -> None:
         for slot in list(self._workers):
             self._drop(slot)

@@ -122,6 +122,11 @@ class RayEngine:
             return slot, Lost(f"the Ray worker was lost: {_first_line(error)}")
         return slot, decode_event(line)
 
+    def renew(self, slot: int) -> None:
+        actor = self._actors.pop(slot, None)
+        if actor is not None:
+            self._ray.kill(actor)
+
     def close(self) -> None:
         for actor in self._actors.values():
             self._ray.kill(actor)

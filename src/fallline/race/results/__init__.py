@@ -1,6 +1,7 @@
 """The results file of a race: its rows, whether a race may go on with it, how far it is, and its tables for export."""
 
 from fallline.race.clock.calibrated import Calibrated
-from fallline.race.results.results_file import SCHEMA, Results, Row
+from fallline.race.results.results_file import Results, Row
+from fallline.race.results.schema import SCHEMA
 
 __all__ = ["SCHEMA", "Calibrated", "Results", "Row"]

@@ -25,6 +25,10 @@ TABLES = {
         "workload contestant step_seconds low high switch_seconds state_bytes parameter_bytes scale machine",
         "from calibration order by rowid",
     ),
+    "step_samples": (
+        "session session.workload contestant part round wall cpu cpu_obstacle session.taken session.machine",
+        "from sample join session on session.id = sample.session order by session, contestant, part, round",
+    ),
     "runs": ("started ended machine command", "from run order by id"),
 }
 """Name of the table → its columns, and where its rows are from."""
@@ -39,6 +43,8 @@ INTEGERS = frozenset(
         "steps_to_target",
         "attempts",
         "step",
+        "session",
+        "round",
         "state_bytes",
         "parameter_bytes",
     ]
@@ -57,6 +63,9 @@ NUMBERS = frozenset(
         "high",
         "switch_seconds",
         "scale",
+        "wall",
+        "cpu",
+        "taken",
         "started",
         "ended",
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import sqlite3
 import time
@@ -10,54 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fallline.measure.store import Schema, Store, StoreError
+from fallline.measure.store import Store, StoreError
 from fallline.race.clock.calibrated import Calibrated
+from fallline.race.clock.sessions import Rounds, Session
 from fallline.race.contestants import Contestant
 from fallline.race.engine.messages import End, Evaluation
 from fallline.race.plan import RACE, Entry, Rules, Trial, reference_of
 from fallline.race.results import resume
-
-_RUN = """
-create table run (
-    id integer primary key, started real not null, ended real, machine text not null, command text not null
-);
-"""
-
-SCHEMA = Schema(
-    name="race results",
-    application_id=0x466C5263,
-    version=2,
-    statements="""
-create table setting (name text primary key, value text not null);
-create table workload (
-    name text primary key, spec text not null, facts text not null, changes text not null,
-    target real, target_from text, untrained real, problem text
-);
-create table contestant (name text primary key, definition text not null);
-create table calibration (
-    workload text not null references workload, contestant text not null references contestant,
-    step_seconds real not null, low real not null, high real not null, switch_seconds real not null,
-    state_bytes integer not null, parameter_bytes integer not null, peak_bytes integer,
-    samples text not null, machine text not null, taken real not null, scale real not null default 1,
-    primary key (workload, contestant)
-);
-create table trial (
-    id integer primary key, kind text not null, workload text not null references workload,
-    contestant text not null references contestant, study integer not null, number integer not null,
-    seed integer not null, point text not null, max_steps integer, status text, steps integer,
-    steps_to_target integer, seconds_to_target real, training_seconds real, evaluation_seconds real,
-    attempts integer not null default 0, note text, ended real,
-    unique (kind, workload, contestant, study, number)
-);
-create table evaluation (
-    trial integer not null references trial, step integer not null, value real, loss real,
-    training_seconds real not null, at real not null,
-    primary key (trial, step)
-) without rowid;
-"""
-    + _RUN,
-    upgrades=(_RUN + "alter table calibration add column scale real not null default 1;",),
-)
+from fallline.race.results.schema import SCHEMA
 
 
 @dataclasses.dataclass
@@ -85,6 +46,10 @@ class Row:
     note: str | None
 
 
+_ALL_TABLES = ("run", "evaluation", "trial", "sample", "session", "calibration", "contestant", "workload", "setting")
+"""In an order in which they can be emptied: rows go before the rows that they refer to."""
+_STEP, _SWITCH = "step", "switch"
+"""Parts of training whose samples are stored."""
 _TRIAL_COLUMNS = ", ".join(field.name for field in dataclasses.fields(Row))
 
 
@@ -151,6 +116,7 @@ class Results:
             with self.store.transaction() as database:
                 trials = "select id from trial where workload = ?"
                 database.execute(f"delete from evaluation where trial in ({trials})", (name,))
+                self._forget_sessions(database, name)
                 for table in ("trial", "calibration"):
                     database.execute(f"delete from {table} where workload = ?", (name,))
 
@@ -175,7 +141,7 @@ class Results:
     def _clear(self) -> None:
         """A race that ended before its first trial is no reason to refuse another one."""
         with self.store.transaction() as database:
-            for table in ("run", "evaluation", "trial", "calibration", "contestant", "workload", "setting"):
+            for table in _ALL_TABLES:
                 database.execute(f"delete from {table}")
 
     @staticmethod
@@ -273,26 +239,60 @@ class Results:
         self,
         workload: str,
         found: Mapping[str, Calibrated],
-        samples: Mapping[str, Any],
+        sessions: Iterable[Session],
         machine: Mapping[str, Any],
         scale: float = 1.0,
+        *,
+        anew: bool = False,
     ) -> None:
-        """Contestants of a workload that were measured side by side; ``scale`` is what their samples were multiplied
-        with to be on the clock of those measured before."""
+        """The costs of these contestants' steps on a workload, and the sessions that were measured since the last time.
+
+        ``scale`` is the factor by which costs were put on the clock of contestants measured before.  ``anew`` forgets
+        all earlier sessions.
+        """
         with self.store.transaction() as database:
+            if anew:
+                self._forget_sessions(database, workload)
+            for session in sessions:
+                self._add_session(database, workload, session, json.dumps(machine))
             for contestant, cost in found.items():
                 database.execute(
-                    "insert or replace into calibration values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        workload,
-                        contestant,
-                        *dataclasses.astuple(cost),
-                        json.dumps(samples.get(contestant)),
-                        json.dumps(machine),
-                        time.time(),
-                        scale,
-                    ),
+                    "insert or replace into calibration values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (workload, contestant, *dataclasses.astuple(cost), json.dumps(machine), time.time(), scale),
                 )
+
+    @staticmethod
+    def _forget_sessions(database: sqlite3.Connection, workload: str) -> None:
+        sessions = "select id from session where workload = ?"
+        database.execute(f"delete from sample where session in ({sessions})", (workload,))
+        database.execute("delete from session where workload = ?", (workload,))
+
+    @staticmethod
+    def _add_session(database: sqlite3.Connection, workload: str, session: Session, machine: str) -> None:
+        added = database.execute(
+            "insert into session (workload, cpu_obstacle, machine, taken) values (?, ?, ?, ?)",
+            (workload, session.obstacle, machine, time.time()),
+        )
+        for part, measured in ((_STEP, session.steps), (_SWITCH, session.switches)):
+            for contestant, rounds in measured.items():
+                times = itertools.zip_longest(rounds.wall, rounds.cpu)
+                database.executemany(
+                    "insert into sample values (?, ?, ?, ?, ?, ?)",
+                    [(added.lastrowid, contestant, part, at, wall, cpu) for at, (wall, cpu) in enumerate(times)],
+                )
+
+    def sessions(self, workload: str) -> list[Session]:
+        """Everything that was measured of steps on a workload, in the order of time."""
+        found = []
+        for row in self.store.rows("select * from session where workload = ? order by id", (workload,)):
+            parts: dict[str, dict[str, Rounds]] = {_STEP: {}, _SWITCH: {}}
+            samples = self.store.rows("select * from sample where session = ? order by round", (row["id"],))
+            for contestant, part in dict.fromkeys((sample["contestant"], sample["part"]) for sample in samples):
+                own = [sample for sample in samples if (sample["contestant"], sample["part"]) == (contestant, part)]
+                cpu = [sample["cpu"] for sample in own if sample["cpu"] is not None]
+                parts[part][contestant] = Rounds([sample["wall"] for sample in own], cpu)
+            found.append(Session(parts[_STEP], parts[_SWITCH], row["cpu_obstacle"]))
+        return found
 
     # ------------------------------------------------------------------ runs
 
@@ -390,3 +390,14 @@ class Results:
             "select step, value, training_seconds from evaluation where trial = ? order by step", (trial,)
         )
         return [(row["step"], row["value"], row["training_seconds"]) for row in rows]
+
+    def curves(self, kind: str = RACE) -> dict[int, list[tuple[int, float | None, float]]]:
+        """Trial → its evaluations, of all trials of a kind: step, value, seconds of training so far."""
+        found: dict[int, list[tuple[int, float | None, float]]] = {}
+        for row in self.store.rows(
+            "select trial, step, value, evaluation.training_seconds as seconds from evaluation"
+            " join trial on trial.id = trial where kind = ? order by trial, step",
+            (kind,),
+        ):
+            found.setdefault(row["trial"], []).append((row["step"], row["value"], row["seconds"]))
+        return found

@@ -8,30 +8,30 @@ import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from statistics import NormalDist
 from typing import Any
 
 from fallline.measure.store import StoreError
+from fallline.race.clock import pace
+from fallline.race.clock.pace import Errors, errors_of_ratios, own_pace_errors
+from fallline.race.clock.sessions import Session
 from fallline.race.clock.step_clock import StepClock
 from fallline.race.engine.messages import CENSORED, CRASHED, FAILED, OUT_OF_MEMORY
 from fallline.race.plan import BUDGET, STEPS_CLOCK, Rules
 from fallline.race.results import Calibrated, Results, Row
 from fallline.race.results.phase import phase
+from fallline.race.verdict.crossing import Reached, reached
+from fallline.race.verdict.curves import Curve, learning_curves
 from fallline.race.verdict.early_stop import PAST_TAU_MAX, fastest_medians, late_studies, latest, without_late
+from fallline.race.verdict.misses import Curves, Miss, misses, standing
 from fallline.race.verdict.quality import Quality, qualities
 from fallline.score.leaderboard import Leaderboard, leaderboard, without_infinity
 from fallline.score.times import StudyTimes
 from fallline.workloads.loading import HELD_OUT
 
-SECONDS, STEPS, WALL = "seconds", "steps", "wall"
+SECONDS, STEPS, WALL = pace.SECONDS, pace.STEPS, "wall"
 CLOCKS = {SECONDS: "steps × calibrated seconds per step", STEPS: "steps", WALL: "wall clock of the trials"}
-PLACEMENT_ERROR = 0.01
-"""By how much step times of one contestant differ from process to process beyond what their intervals say: by where
-its memory happens to lie.  Relative, one standard deviation; ``make race-checks`` measures it with twins."""
 MUCH_SLOWER = 0.2
 """A step that took this much longer when it was measured than in the trials was measured on a busy machine."""
-INTERVAL_WIDTH = 2 * NormalDist().inv_cdf(0.975)
-"""The width of a calibrated step time's 95 % interval, in standard errors."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +47,10 @@ class Summary:
     """By clock."""
     times: Mapping[str, StudyTimes]
     calibration: Mapping[tuple[str, str], Calibrated]
+    pace_errors: Mapping[str, Errors]
+    """Workload → the errors of the ratios of step times."""
+    misses: tuple[Miss, ...]
+    curves: tuple[Curve, ...]
     statuses: Mapping[str, Counter[str]]
     """Contestant → how its trials ended; "to run" for the rest."""
     quality: tuple[Quality, ...]
@@ -117,6 +121,13 @@ class Summary:
                     {"workload": w, "contestant": c, **dataclasses.asdict(cost)}
                     for (w, c), cost in self.calibration.items()
                 ],
+                "pace_errors": [
+                    {"workload": workload, "contestants": list(pair), "error": error}
+                    for workload, errors in self.pace_errors.items()
+                    for pair, error in errors.items()
+                ],
+                "misses": [dataclasses.asdict(miss) for miss in self.misses],
+                "curves": [dataclasses.asdict(curve) for curve in self.curves],
                 "statuses": {name: dict(counts) for name, counts in self.statuses.items()},
                 "quality_at_budget": [{**dataclasses.asdict(q), "verdict": q.verdict} for q in self.quality],
                 "training_hours": self.training_hours,
@@ -153,16 +164,20 @@ def summarize(results: Results) -> Summary:
     training, evaluation = results.spent()
     rows = [row for row in rows if row.workload in workloads]
     clock = StepClock(rules, calibration, {name: about["facts"]["eval_every"] for name, about in workloads.items()})
+    curves = results.curves()
+    crossed = _crossed(rows, curves, workloads)
     forms: dict[str, Callable[[Row], float | None]] = {
-        SECONDS: lambda row: clock.seconds(row.workload, row.contestant, row.steps_to_target or math.inf),
-        STEPS: lambda row: row.steps_to_target,
-        WALL: lambda row: row.seconds_to_target,
+        SECONDS: lambda row: clock.seconds(row.workload, row.contestant, crossed[row.id].steps),
+        STEPS: lambda row: crossed[row.id].steps,
+        WALL: lambda row: crossed[row.id].seconds,
     }
     if rules.clock == STEPS_CLOCK or not calibration:
         del forms[SECONDS]
     times = {name: study_times(rows, time_of, workloads, contestants) for name, time_of in forms.items()}
+    sessions = {name: results.sessions(name) for name in workloads}
+    ratios = errors_by_workload(contestants, sessions, calibration)
     if SECONDS in times:
-        times[SECONDS] = dataclasses.replace(times[SECONDS], pace_errors=pace_errors(calibration))
+        times[SECONDS] = dataclasses.replace(times[SECONDS], pace_errors=errors_of_cells(ratios, calibration))
     main = SECONDS if SECONDS in times else STEPS
     if rules.ends_early:
         late = late_studies(times[main], rules.tau_max)
@@ -174,15 +189,17 @@ def summarize(results: Results) -> Summary:
         STEPS: allowed,
         WALL: None,  # nobody knows how long the rest of a budget would have taken
     }
+    missed = misses(rows, curves, workloads)
+    ends = standing(missed, contestants)
     boards = {
-        name: leaderboard(table, tau_max=rules.tau_max, reference=reference, allowed=limits[name])
+        name: leaderboard(table, tau_max=rules.tau_max, reference=reference, allowed=limits[name], standing=ends)
         for name, table in times.items()
     }
     statuses: dict[str, Counter[str]] = {name: Counter() for name in contestants}
     for row in rows:
         statuses[row.contestant][row.status or "to run"] += 1
     # Failures of trials first: a race in which nothing else happened quotes one.
-    notes = [*_notes(rows), *problems]
+    notes = [*_notes(rows), *problems, *(miss.sentence for miss in missed if miss.sentence)]
     notes += [*_uneven_tuning(rows), *_ended_too_early(rows, rules, clock, times[main])]
     notes += _slow_when_measured(rows, calibration, clock, rules)
     return Summary(
@@ -193,6 +210,9 @@ def summarize(results: Results) -> Summary:
         boards=boards,
         times=times,
         calibration=calibration,
+        pace_errors=ratios,
+        misses=missed,
+        curves=learning_curves(rows, curves, crossed, workloads, clock.seconds if SECONDS in times else None),
         statuses=statuses,
         quality=qualities(results, rows, workloads, contestants) if rules.ruleset == BUDGET else (),
         training_hours=training / 3600,
@@ -224,12 +244,42 @@ def study_times(
     return StudyTimes(tuple(contestants), scored, variants, cells, with_common_draws(rows))
 
 
-def pace_errors(calibration: Mapping[tuple[str, str], Calibrated]) -> dict[tuple[str, str], float]:
-    """(contestant, workload) → the relative standard error of its step time."""
+def _crossed(rows: Sequence[Row], curves: Curves, workloads: Mapping[str, Mapping[str, Any]]) -> dict[int, Reached]:
+    """Trial → when it crossed its target; ∞ for a miss."""
+    found = {}
+    for row in rows:
+        about = workloads[row.workload]
+        if row.steps_to_target is None:
+            found[row.id] = Reached(math.inf, math.inf)
+        else:
+            direction, curve = about["facts"]["direction"], curves.get(row.id, ())
+            found[row.id] = reached(row.steps_to_target, curve, about["target"], direction, about["untrained"])
+    return found
+
+
+def errors_by_workload(
+    contestants: Sequence[str],
+    sessions: Mapping[str, Sequence[Session]],
+    calibration: Mapping[tuple[str, str], Calibrated],
+) -> dict[str, Errors]:
+    """Workload → pair of contestants → the relative standard error of the ratio of their step times."""
     return {
-        (contestant, workload): math.hypot(math.log(cost.high / cost.low) / INTERVAL_WIDTH, PLACEMENT_ERROR)
-        for (workload, contestant), cost in calibration.items()
+        workload: errors_of_ratios(
+            contestants, found, {c: cost for (w, c), cost in calibration.items() if w == workload}
+        )
+        for workload, found in sessions.items()
     }
+
+
+def errors_of_cells(
+    ratios: Mapping[str, Errors], calibration: Mapping[tuple[str, str], Calibrated]
+) -> dict[tuple[str, str], float]:
+    """(contestant, workload) → a relative standard error of its step time; two of them add up to that of the ratio."""
+    found: dict[tuple[str, str], float] = {}
+    for workload, errors in ratios.items():
+        costs = {c: cost for (w, c), cost in calibration.items() if w == workload}
+        found |= {(name, workload): error for name, error in own_pace_errors(costs, errors, costs).items()}
+    return found
 
 
 def with_common_draws(rows: Iterable[Row]) -> frozenset[str]:
