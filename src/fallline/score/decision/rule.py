@@ -109,24 +109,28 @@ def take_look(
     within: float = 0.05,
     until: str | None = None,
     level: float = LEVEL,
+    choice: str | None = None,
 ) -> Look:
     """The verdict of one look.
 
     ``number`` counts looks from 1, ``out`` are those that left at an earlier one.  With ``until="leader"`` a bound
-    within the margin does not decide: one must be left.
+    within the margin does not decide: one must be left.  A ``choice`` that was made elsewhere, by another clock, is
+    bounded as it stands.
     """
     left = dict(out or {})
     studies = max((evidence.count(name).studies for name in evidence.names), default=0)
     racing = [name for name in evidence.names if name not in left]
     alpha = level_of(number, level)
-    choice = evidence.best(racing)
+    choice = choice or evidence.best(racing)
     if choice is None:
         standings = tuple(_standing(evidence, name, left, None, None) for name in _unranked(evidence, left))
         wanted = margin(within, evidence.relative)
         return Look(number, studies, alpha, evidence.relative, None, standings, None, wanted, NOBODY, (), None, None)
     differences = {name: evidence.difference(name, choice) for name in evidence.names if name != choice}
     tails: dict[str, float] = {}
-    found = [choice]
+    found = [name for name in racing if name != choice and _never_ran(evidence, name)]
+    left |= dict.fromkeys(found, number)
+    racing, found = [name for name in racing if name not in left], [choice]
     while found:  # whoever leaves makes the others' family smaller
         tail = _pair_tail(alpha, len(racing))
         found = [n for n in racing if n != choice and _is_slower(differences[n], tail)]
@@ -169,6 +173,12 @@ def _is_slower(difference: Difference | None, tail: float) -> bool:
     if difference is None:
         return False
     return difference.gap > t_quantile(tail, difference.freedom) * difference.error()
+
+
+def _never_ran(evidence: Evidence, name: str) -> bool:
+    """A contestant that crashed in every study cannot be taken, whatever the budget says of its time."""
+    count = evidence.count(name)
+    return count.crashed == count.studies > 0
 
 
 def _bound(others: Mapping[str, Difference | None], alpha: float) -> float | None:

@@ -47,9 +47,8 @@ class Scores:
 
     @functools.cached_property
     def _mean(self) -> dict[str, float]:
-        return {
-            name: float(np.mean([_mean_of(cell) for cell in cells.values()])) for name, cells in self.values.items()
-        }
+        share = max(1, len(self.workloads))
+        return {name: sum(map(_mean_of, cells.values())) / share for name, cells in self.values.items()}
 
     def best(self, racing: Collection[str]) -> str | None:
         scored = [name for name in self.names if name in racing and self._mean[name] > 0.0]
