@@ -29,6 +29,20 @@ def answer(looks: Sequence[RaceLook], ended_by: str, contestants: Sequence[str])
     return " ".join(part for part in parts if part)
 
 
+def look_line(last: RaceLook) -> str:
+    """One line for whoever watches the race."""
+    look = last.look
+    head = f"After {look.studies} studies each"
+    if look.choice is None:
+        return f"{head}: nobody has reached the target"
+    left = [standing.contestant for standing in look.standings if standing.out_at == look.number]
+    leave = f"; {WORSE[last.quantity]}, and out: {', '.join(left)}" if left else ""
+    if look.bound is None:
+        return f"{head}: {look.choice} leads{leave}"
+    most = f", at most {size(look.bound, look)} {WORSE[last.quantity]} than {BEST[last.quantity]}"
+    return f"{head}: {look.choice} leads{most if len(look.racing) > 1 else ''}{leave}"
+
+
 def size(gap: float, look: Look) -> str:
     """A distance as it is read: percent of a time, or points of a score.
 

@@ -75,8 +75,6 @@ class Scores:
         """The variance of the mean of a cell, and its degrees of freedom."""
         cell = self.values[name][workload]
         pooled, freedom = self._noise[workload]
-        if not _varies(cell):
-            return pooled / max(1, len(cell)), freedom
         own = len(cell) - 1
         variance = (WEIGHT * pooled + float(cell.var()) * len(cell)) / (WEIGHT + own)
         return variance / len(cell), min(WEIGHT + own, freedom)
