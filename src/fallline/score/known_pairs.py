@@ -1,8 +1,8 @@
 """AlgoPerf's logs as a race: after how many hours of training was it known which of two submissions is better?
 
 Studies are taken in their order.  With every number of them two submissions are compared by the noise that all share
-(`decision.several`), corrected by Holm over all pairs.  The exchange test of `separation` is the cross-check: a pair that
-it separates with all studies, and that was called the other way round before, is *reversed*.
+(`decision.several`), corrected by Holm over all pairs.  The exchange test of `separation` is the cross-check: a pair
+that it separates with all studies, and that was called the other way round before, is *reversed*.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ class Replay:
             return "All studies together separate no two submissions by the exchange test."
         if stage is None:
             return f"Not all of the {count} pairs that all studies separate are known by the common noise; {turned}."
+        shares = f"{100 * stage.lockstep_share:.0f} % of the hours with trials ended in time, {100 * stage.share:.0f} %"
         return (
             f"The {count} pairs that all studies separate were known after {stage.studies} studies: "
-            f"{100 * stage.lockstep_share:.0f} % of the hours with trials ended in time, {100 * stage.share:.0f} % without; "
-            f"{turned}."
+            f"{shares} without; {turned}."
         )
 
 

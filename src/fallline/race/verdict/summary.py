@@ -194,6 +194,8 @@ def summarize(results: Results) -> Summary:
     notes = [*_notes(rows), *problems]
     notes += [*_uneven_tuning(rows), *_ended_too_early(rows, rules, clock, times[main])]
     notes += _slow_when_measured(rows, calibration, clock, rules)
+    if looks and not results.looks():
+        notes.append("raced before looks were stored: judged by the rule of today, as one look at all studies")
     return Summary(
         rules=rules,
         workloads=workloads,
