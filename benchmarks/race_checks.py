@@ -2,9 +2,9 @@
 
 kills: killed 20 times at random moments, a race ends as the uninterrupted one; early: the same with early ends;
 rounds: the same in rounds.  ray: the same with workers of a Ray cluster killed.  twins: how often the same contestant
-under two names is called different, and one whose steps cost 15 % more is placed below.  overhead: a trial against a loop written by hand.
-parallel: whether jobs side by side move the clock.  These two want a quiet machine.  calibration: how often simulated
-races decide wrongly, and in how many trials.
+under two names is called different, and one whose steps cost 15 % more is placed below.  overhead: a trial against a
+loop written by hand.  parallel: whether jobs side by side move the clock.  These two want a quiet machine.
+calibration: how often simulated races decide wrongly, and in how many trials.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class Summary:
             return f"No trial could be trained to its end; {self.notes[0]}."
         if self.ended_by is not None:
             return answer(self.looks, self.ended_by, self.contestants)
-        if self.unfinished:
+        if self.unfinished or self.rules.in_rounds:  # between two rounds nothing is to run, and yet it has not ended
             left = "1 trial is" if self.unfinished == 1 else f"{self.unfinished} trials are"
             now = f"{self.phase}; " if self.phase else ""
             return f"The race has not ended: {now}{left} to run; the same command goes on."
