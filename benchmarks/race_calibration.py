@@ -229,7 +229,7 @@ def tables(job: Job) -> dict[str, Mapping[int, float | None]]:
         begun = time.perf_counter()
         found[name] = {k: rate(k) for k in numbers}
         print(f"{_line(name, found[name])}   {time.perf_counter() - begun:.0f} s", flush=True)
-    for name, rates in recorded_twins.rates(job.slow(4), job.generator("recorded")).items():
+    for name, rates in recorded_twins.rates(job.slow(), job.generator("recorded")).items():
         found[name] = rates
         print(_line(name, rates), flush=True)
     return found

@@ -49,7 +49,7 @@ def rates(races: int, generator: np.random.Generator) -> dict[str, Mapping[int, 
             k: of_cells(_whole_cells(table), k, races, generator) for k in (2, 3, 5, 8)
         }
         found["twins on AlgoPerf's scores, 8 workloads, looks at 3 to 5"] = {
-            k: of_scores(table, k, max(20, races // 10), generator) for k in (2, 3, 5, 8, 11)
+            k: of_scores(table, k, max(20, races // 4), generator) for k in (2, 3, 5, 8, 11)
         }
     chars = chars_studies()
     if chars:
