@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from fallline.race.plan import FIXED, LEADER, MOST_STUDIES, ROUNDS, Entry, Rules
+from fallline.race.plan import FIXED, MOST_STUDIES, ROUNDS, Entry, Rules
 from fallline.race.results import Results
 from fallline.race.rounds import Rounds
 from fallline.race.run import Progress, Race
 from fallline.race.verdict.looks import STUDIES_ARE_UP, TIME_IS_UP
 from fallline.race.verdict.race_look import RaceLook
 from fallline.race.verdict.summary import Summary, summarize
-from fallline.score.decision import NOBODY, ONE_LEFT, WITHIN
+from fallline.score.decision import LEADER, NOBODY, ONE_LEFT, WITHIN
 from fallline.workloads import load
 from tests.race import write_workload
 from tests.race.scripted import Killed, Script, ScriptedEngine, contestants, log_normal

@@ -44,7 +44,7 @@ def read_request(entered: Entered, design: Design, results: Path | None) -> Requ
 def read_rules(design: Design, workloads: list[str] | None, max_steps: int | None = None) -> Rules:
     from fallline.race.defaults import RULES
     from fallline.race.plan import BUDGET, CLOCKS, ROUNDS, RULESETS, SELF, STEPS_CLOCK, Rules
-    from fallline.race.plan.rules import WITHIN, WITHIN_METRIC
+    from fallline.race.plan.rules import DEFAULT_WITHIN, DEFAULT_WITHIN_METRIC
     from fallline.score.decision import FIRST_LOOK
 
     default = RULES if not workloads and design.ruleset is None else Rules(studies=FIRST_LOOK, design=ROUNDS)
@@ -74,13 +74,14 @@ def read_rules(design: Design, workloads: list[str] | None, max_steps: int | Non
         clock=clock,
         early_stop=design.early_stop,
         seconds=seconds,
-        **read_ending(design, WITHIN_METRIC if chosen == BUDGET else WITHIN),
+        **read_ending(design, DEFAULT_WITHIN_METRIC if chosen == BUDGET else DEFAULT_WITHIN),
     )
 
 
 def read_ending(design: Design, within: float) -> dict[str, Any]:
     """When the race ends: the fields of the rules that say so."""
-    from fallline.race.plan import FIXED, LEADER, ROUNDS
+    from fallline.race.plan import FIXED, ROUNDS
+    from fallline.score.decision import LEADER
 
     if design.until not in (None, LEADER):
         raise BadInput(f"--until must be {LEADER}, got {design.until!r}")

@@ -14,10 +14,9 @@ CALIBRATED_CLOCK, STEPS_CLOCK = "calibrated", "steps"
 CLOCKS = (CALIBRATED_CLOCK, STEPS_CLOCK)
 FIXED, ROUNDS = "fixed", "rounds"
 """Designs: so many studies of everybody, or rounds of studies of those in contention until the race is decided."""
-LEADER = "leader"
-WITHIN = 0.05
+DEFAULT_WITHIN = 0.05
 """The loss that a user accepts unless told otherwise."""
-WITHIN_METRIC = 0.01
+DEFAULT_WITHIN_METRIC = 0.01
 """The same of a metric at equal time: a loss of 5 % more is a much worse model, a time of 5 % more is not."""
 MOST_STUDIES = 40
 """Where a race in rounds ends that has no time limit and cannot decide; its 13 looks have then used a level of 2 %."""
@@ -48,7 +47,7 @@ class Rules:
     """In an equal-time race, how long everybody trains on the clock; None: as long as the reference's budget takes."""
     design: str = FIXED
     """``rounds``: ``studies`` are those of the first round."""
-    within: float = WITHIN
+    within: float = DEFAULT_WITHIN
     """The race is decided when the choice can be at most so much slower than the best: 0.05 is 5 %."""
     until: str | None = None
     """``leader``: the race goes on until one is left."""

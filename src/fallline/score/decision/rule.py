@@ -20,7 +20,7 @@ from fallline.score.decision.schedule import LEVEL, level_of, next_studies
 
 ONE_LEFT, WITHIN, NOBODY = "one left", "within", "nobody"
 LEADER = "leader"
-MOST_STUDIES = 10_000
+SEARCH_LIMIT = 10_000
 """Where the search ends for how many studies would do."""
 
 
@@ -218,7 +218,7 @@ def _more_studies(
         return None
     known = [difference for difference in others.values() if difference is not None]
     done, look = studies, number
-    while done <= MOST_STUDIES:
+    while done <= SEARCH_LIMIT:
         tail = level_of(look, level) / max(1, len(known))
         short = [
             d for d in known if t_quantile(tail, d.freedom_with(done)) * d.error(max(done, d.studies)) - d.gap > wanted
