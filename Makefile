@@ -62,11 +62,11 @@ docs: setup ## write docs/optimizers.md, docs/workloads.md and docs/ladder.md fr
 	$(BIN)/python docs/workloads_page.py
 	$(BIN)/python docs/ladder_page.py
 
-race: setup ## five optimizers on chars, three seeds: time to target and quality at equal time; about 4 minutes
+race: setup ## five optimizers on chars, in rounds until one can be taken: at most 5 minutes
 	@mkdir -p build
-	$(BIN)/fallline race --anew --results build/race-chars.sqlite
+	$(BIN)/fallline race --anew --minutes 5 --results build/race-chars.sqlite
 
-race-checks: setup ## what a race must survive and may cost: kills, lost workers, twins, overhead; about ten minutes
+race-checks: setup ## what a race must survive and may cost: kills, lost workers, twins, overhead, wrong verdicts; half an hour
 	$(BIN)/python -m benchmarks.race_checks
 
 # Single evaluations stay in the results file: they are most of it.

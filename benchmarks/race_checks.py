@@ -1,10 +1,11 @@
 """``make race-checks``: what a race must survive and may cost, where it takes too long for tests.
 
-kills: killed 20 times at random moments, a race ends as the uninterrupted one; early: the same with early ends.
-ray: the same with workers of a Ray cluster killed.  twins: how often the same contestant under two names is called
-different, and one whose steps cost 15 % more is placed below.  overhead: a trial against a loop written by hand.
-parallel: whether jobs side by side move the clock; these two want a quiet machine.  ratios: whether the error of a
-ratio of step times is as large as it says, at whatever load there is.
+kills: killed 20 times at random moments, a race ends as the uninterrupted one; early: the same with early ends;
+rounds: the same in rounds.  ray: the same with workers of a Ray cluster killed.  twins: how often the same contestant
+under two names is called different, and one whose steps cost 15 % more is placed below.  overhead: a trial against a
+loop written by hand.  parallel: whether jobs side by side move the clock; these two want a quiet machine.  ratios:
+whether the error of a ratio of step times is as large as it says, at whatever load there is.  calibration: how often
+simulated races decide wrongly, and in how many trials.
 """
 
 from __future__ import annotations
@@ -16,18 +17,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import race_interruptions, race_timing, race_verdicts
+from benchmarks import race_calibration, race_interruptions, race_timing, race_verdicts
 from benchmarks.store import save
 from fallline.measure import machine
 
 CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
     "kills": race_interruptions.kills,
     "early": lambda: race_interruptions.kills(early_stop=True),
+    "rounds": race_interruptions.round_kills,
     "ray": race_interruptions.ray_kills,
     "twins": race_verdicts.twins,
     "overhead": race_timing.overhead,
     "parallel": race_timing.parallel,
     "ratios": race_timing.ratios,
+    "calibration": lambda: race_calibration.calibrate(race_calibration.Job()),
 }
 PATH = Path(__file__).with_suffix(".json")
 """Kept with the sources: docs/race.md gives its numbers."""

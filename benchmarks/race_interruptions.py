@@ -20,6 +20,7 @@ from fallline.race.verdict.summary import STEPS, summarize
 
 TASK = str(Path(race_task.__file__).resolve())
 RACE = ("-o", "adamw,schedule_free_adamw,lion", "--trials", "2", "--studies", "8")
+ROUNDS = ("-o", "adamw,schedule_free_adamw,lion,sgd", "--trials", "2", "--within", "10%")
 
 
 def start(task: str, results: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -110,6 +111,42 @@ def kills(count: int = 20, *, early_stop: bool = False) -> dict[str, Any]:
             "leaderboard the same": board,
             "ok": not differing and board and done == count,
         }
+
+
+def looks(results: Path) -> dict[str, Any]:
+    """What a race in rounds found, without seconds, and without studies that began ahead of their round."""
+    with Results(results, writable=False) as opened:
+        rows, summary = opened.rows(), summarize(opened)
+    studies = {standing.contestant: standing.studies for standing in summary.looks[-1].look.standings}
+    return {
+        "looks": [{**look.as_data(), "seconds_used": None} for look in summary.looks],
+        "trials": sorted(
+            (row.contestant, row.study, row.number, row.seed) for row in rows if row.study < studies[row.contestant]
+        ),
+        "times": {clock: table.cells for clock, table in summary.times.items() if clock == STEPS},
+        "verdict": summary.verdict,
+    }
+
+
+def round_kills(count: int = 20) -> dict[str, Any]:
+    """A race in rounds, killed at random moments: the same rounds, looks and verdict."""
+    moments = random.Random(3)
+    with tempfile.TemporaryDirectory() as folder:
+        whole, killed = Path(folder) / "whole.sqlite", Path(folder) / "killed.sqlite"
+        finish(TASK, whole, *ROUNDS)
+        total = evaluations(whole)
+        done = interrupt(TASK, killed, *ROUNDS, after=sorted(moments.uniform(0.0, 0.9 * total) for _ in range(count)))
+        finish(TASK, killed, *ROUNDS)
+        first, second = looks(whole), looks(killed)
+    differing = [name for name in first if first[name] != second[name]]
+    return {
+        "killed": done,
+        "rounds": len(second["looks"]),
+        "trials": len(second["trials"]),
+        "verdict": second["verdict"],
+        "differs": differing,
+        "ok": not differing and done == count,
+    }
 
 
 def ray_kills(count: int = 6) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fallline.cli.race.request import read_entries
+from fallline.cli.race.request import read_entries, read_share
 from tests.cli import Command
 from tests.race import write_workload
 
@@ -155,8 +155,18 @@ def test_a_plan_counts_trials_hours_and_memory_and_runs_nothing(fallline: Comman
         (["FILE", "--ruleset", "budget", "--seconds", "9", "--max-steps", "9"], "are two budgets; give one of them"),
         (["chars", "--held-out"], "--held-out: chars has no held-out variant"),
         (["FILE", "--held-out"], "or race clicks, mri, images_resnet, speech_conformer, graphs, translation"),
-        (["FILE", "--trials", "1000000", "--plan"], "25,000,000 trials, a race has at most 100,000"),
+        (["FILE", "--trials", "1000000", "--plan"], "15,000,000 trials, a race has at most 100,000"),
         (["FILE", "--studies", "1000000"], "a race has at most 100,000"),
+        (["FILE", "--within", "-1"], "--within must be a share from 0 to less than 1, such as 5% or 0.05, got '-1'"),
+        (["FILE", "--within", "5"], "got '5', perhaps 5%"),
+        (["FILE", "--within", "nan"], "--within must be a share"),
+        (["FILE", "--within", "a little"], "--within must be a share"),
+        (["FILE", "--minutes", "0"], "--minutes must be a number > 0"),
+        (["FILE", "--minutes", "nan"], "--minutes must be a number > 0"),
+        (["FILE", "--until", "x"], "--until must be leader, got 'x'"),
+        (["FILE", "--until", "leader", "--within", "1%"], "goes on whatever the loss; give one of them"),
+        (["FILE", "--studies", "3", "--minutes", "5"], "--minutes 5.0: is for rounds, and --studies 3 fixes how many"),
+        (["FILE", "--studies", "3", "--until", "leader"], "--until leader: is for rounds"),
         (["FILE", "--engine", "steam"], "--engine must be"),
         (["FILE", "--engine", "steam", "--plan"], "--engine must be"),
         (["FILE", "--address", "host:1"], "is for --engine ray"),
@@ -204,3 +214,41 @@ def test_a_target_that_is_already_met_fails_the_race_in_one_line(fallline: Comma
     status = fallline("results", "status", str(tmp_path / "r.sqlite"))
     assert status.code == 2 and "r.sqlite: nothing was raced: tiny: the target mse 1e+09 is already met" in status.err
     assert len(status.err.strip().splitlines()) == 1
+
+
+ROUNDS = ["-o", "adamw", "-o", "sgd", "--ruleset", "self", "--self-factor", "1", "--clock", "steps", "-j", "1"]
+
+
+def test_a_race_in_rounds_ends_with_a_choice_and_can_be_asked_for_less_and_more(
+    fallline: Command, tmp_path: Path
+) -> None:
+    file, path = str(write_workload(tmp_path)), str(tmp_path / "r.sqlite")
+    ended = fallline("race", file, *ROUNDS, "--within", "60%", "--results", path)
+    assert ended.code == 0, ended.err
+    assert "After 3 studies each:" in ended.err and "fixed settings, in rounds, seed 0" in ended.out
+    said = " ".join(ended.out.split("\n\n")[-1].split())
+    assert said.startswith("Take ") and ("or at most" in said or "Slower than it" in said)
+    data = json.loads(fallline("results", "status", path, "--json").out)
+    assert data["ended_by"] in ("within", "one left") and data["verdict"] == said
+    first = data["looks"][0]["look"]
+    assert first["studies"] == 3 and {s["contestant"] for s in first["standings"]} == {"adamw", "sgd"}
+    again = json.loads(fallline("race", file, *ROUNDS, "--within", "60%", "--results", path, "--json").out)
+    assert again["looks"] == data["looks"]
+
+
+def test_little_time_is_a_defined_end_and_no_margin_goes_on_until_one_is_left(
+    fallline: Command, tmp_path: Path
+) -> None:
+    file, path = str(write_workload(tmp_path)), str(tmp_path / "r.sqlite")
+    short = fallline("race", file, *ROUNDS, "--minutes", "0.000001", "--results", path, "-q")
+    assert short.code == 0 and "Time was up before everybody had run three studies" in " ".join(short.out.split())
+    exact = fallline("race", file, *ROUNDS, "--within", "0", "--minutes", "5", "--results", path, "--json")
+    data = json.loads(exact.out)
+    assert data["rules"]["within"] == 0.0
+    last = data["looks"][-1]["look"]
+    assert data["ended_by"] == "time" or last["bound"] == 0.0
+
+
+@pytest.mark.parametrize(("text", "share"), [("5%", 0.05), ("0.05", 0.05), (" 2.5 % ", 0.025), ("0", 0.0), ("0%", 0.0)])
+def test_shares_are_read_as_people_write_them(text: str, share: float) -> None:
+    assert read_share("--within", text) == pytest.approx(share)

@@ -351,14 +351,14 @@ def test_steps_are_measured_between_rounds_only_of_those_in_contention_and_until
         race.run()
         asked.measured.clear()
         for _ in range(10):
-            race.measure_between_rounds(["adamw", "lion"])
+            race.measuring().measure(["adamw", "lion"])
         assert 0 < len(asked.measured) < 10 and all(names == ["adamw", "lion"] for names in asked.measured)
         assert summarize(results).pace_errors["tiny"]["adamw", "lion"] <= 0.005
         assert summarize(results).pace_errors["tiny"]["lion", "sgd"] > 0.005, "who has left is measured no more"
-        race.measure_between_rounds(["adamw"])
+        race.measuring().measure(["adamw"])
         steps = Race([entry], three, Rules(trials=1, studies=1, clock="steps"), results, asked)
         asked.measured.clear()
-        steps.measure_between_rounds()
+        steps.measuring().measure(list(steps.contestants))
         assert asked.measured == [], "one alone has no ratio, and a race by steps no clock"
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
 import pytest
 
 from fallline.score.algoperf import PUBLISHED
+from fallline.score.known_pairs import replay
 from fallline.score.leaderboard import leaderboard
 from fallline.score.logs import Logs, read
 from fallline.score.times import from_logs
@@ -46,3 +48,16 @@ def test_honest_arithmetic_differs_where_the_defects_are(logs: Logs) -> None:
     rows = {row.contestant: row.score for row in leaderboard(from_logs(logs.trials)).rows}
     assert rows["lawa_ema"] == pytest.approx(0.3431, abs=5e-5)
     assert all(abs(rows[name] - score) < 0.005 for name, score in PUBLISHED.items())
+
+
+def test_pairs_that_all_studies_separate_were_known_at_70_percent_of_the_hours_and_none_was_reversed(
+    logs: Logs,
+) -> None:
+    found = replay(logs.trials, from_logs(logs.trials))
+    assert len(found.separated) == 21 and found.total_hours == pytest.approx(29_897, abs=1)
+    stage = found.all_known_at()
+    assert stage is not None and stage.lockstep_share <= 0.7
+    assert found.reversed == ()
+    assert [len(stage.known) for stage in found.stages] == [11, 16, 25, 29]
+    later = [set(stage.sequentially) for stage in found.stages]
+    assert all(before <= after for before, after in itertools.pairwise(later)), "what was known stays known"

@@ -35,6 +35,10 @@ def score(
             "--reference", metavar="NAME", help="The submission that speed-ups refer to; `baseline` if it is there."
         ),
     ] = None,
+    replayed: Annotated[
+        bool,
+        typer.Option("--replay", help="Say after how many studies and hours it was known which of two is better."),
+    ] = False,
     figures: Figures = None,
     shown: ShownShort,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the leaderboard and the verdict only.")] = False,
@@ -50,6 +54,7 @@ def score(
     check_figures(figures)
     from fallline.score.algoperf import MISS_SECONDS, budgets
     from fallline.score.document import document, problem_lines
+    from fallline.score.known_pairs import replay
     from fallline.score.leaderboard import leaderboard
     from fallline.score.logs import NoLogs, read
     from fallline.score.times import from_logs
@@ -73,7 +78,8 @@ def score(
         allowed={(name, w): seconds[w] + MISS_SECONDS for name in table.contestants for w in table.workloads},
         seed=seed,
     )
-    made = document(board, found, published=compat and held_out and not self_tuning)
+    published = compat and held_out and not self_tuning
+    made = document(board, found, published=published, replay=replay(found.trials, table) if replayed else None)
     if figures is not None:
         draw(made.figures, figures, quiet)
     emit(made, form, out=out, quiet=quiet)

@@ -59,7 +59,7 @@ def _head(summary: Summary, numbered: bool) -> list[str]:
     rules = summary.rules
     how = {
         "external": f"{counted(rules.trials, 'quasirandom trial')} a study",
-        "self": f"no tuning, {rules.self_factor:g}× budget",
+        "self": "fixed settings" if rules.self_factor == 1 else f"no tuning, {rules.self_factor:g}× budget",
         "budget": ("equal time" if rules.seconds is None else f"{rules.seconds:g} s of training each")
         + (f", {rules.trials} trials a study" if rules.trials > 1 else ", fixed settings"),
     }[rules.ruleset]
@@ -72,7 +72,8 @@ def _head(summary: Summary, numbered: bool) -> list[str]:
         prefix = f"{place}  " if numbered else ""
         most = f", at most {rules.most_steps(facts['max_steps'])} steps" if rules.seconds is None else ""
         lines.append(f"{prefix}{name}: {goal}{source}{most}, data: {facts['data']}")
-    return [*lines, f"{how}, {counted(rules.studies, 'study', 'studies')}, seed {rules.seed}"]
+    studies = counted(rules.studies, "study", "studies")
+    return [*lines, f"{how}, {'in rounds' if rules.in_rounds else studies}, seed {rules.seed}"]
 
 
 # ------------------------------------------------------------------ tables

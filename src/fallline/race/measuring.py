@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from fallline.measure import machine
 from fallline.race import step_costs
@@ -42,32 +42,41 @@ def measure_and_store(
     return costs
 
 
-def measure_between_rounds(
-    engine: Engine,
-    results: Results,
-    rules: Rules,
-    entries: Collection[Entry],
-    contestants: Sequence[Contestant],
-) -> None:
-    """A few seconds of steps again in a new process; call it while no trial runs.
+class Measuring:
+    """Measures steps again between rounds, for a few seconds each in a new process; call it while no trial runs.
 
     Where memory lies in a process favours one contestant or another, and only several processes average that out.  Not
     in an equal-time race, whose trials are as long as the first measurement allows, and not on workloads where step
     times are known well enough beside each other.
     """
-    if rules.clock == STEPS_CLOCK or rules.ruleset == BUDGET:
-        return
-    seconds = min(step_costs.AGAIN_SECONDS, step_costs.CALIBRATION_SECONDS)
-    renewed = False
-    for entry in entries:
-        measured = results.calibration()
-        chosen = [contestant for contestant in contestants if (entry.name, contestant.name) in measured]
-        if _known_well(results, entry, [contestant.name for contestant in chosen]):
-            continue
-        if not renewed:
-            engine.renew(0)
-            renewed = True
-        measure_and_store(engine, results, rules, entry, chosen, seconds)
+
+    def __init__(
+        self,
+        engine: Engine,
+        results: Results,
+        rules: Rules,
+        entries: Mapping[str, Entry],
+        contestants: Mapping[str, Contestant],
+    ):
+        self._engine, self._results, self._rules = engine, results, rules
+        self._entries, self._contestants = entries, contestants
+
+    def wants_more(self, names: Collection[str]) -> bool:
+        """Whether the step times of these contestants are not known well enough on some workload."""
+        if self._rules.clock == STEPS_CLOCK or self._rules.ruleset == BUDGET:
+            return False
+        return any(not _known_well(self._results, entry, list(names)) for entry in self._entries.values())
+
+    def measure(self, names: Collection[str]) -> None:
+        if not self.wants_more(names):
+            return
+        seconds = min(step_costs.AGAIN_SECONDS, step_costs.CALIBRATION_SECONDS)
+        self._engine.renew(0)
+        for entry in self._entries.values():
+            measured = self._results.calibration()
+            chosen = [self._contestants[name] for name in names if (entry.name, name) in measured]
+            if not _known_well(self._results, entry, [contestant.name for contestant in chosen]):
+                measure_and_store(self._engine, self._results, self._rules, entry, chosen, seconds)
 
 
 def _known_well(results: Results, entry: Entry, names: Sequence[str]) -> bool:

@@ -8,8 +8,8 @@ import math
 import shlex
 import shutil
 import statistics
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from fallline.measure import machine
@@ -18,6 +18,7 @@ from fallline.race.clock.step_clock import StepClock
 from fallline.race.contestants import Contestant
 from fallline.race.engine import Engine
 from fallline.race.engine.messages import (
+    CENSORED,
     CRASHED,
     ENDED,
     FAILED,
@@ -32,7 +33,7 @@ from fallline.race.engine.messages import (
     Reply,
     RunTrial,
 )
-from fallline.race.measuring import measure_and_store, measure_between_rounds
+from fallline.race.measuring import Measuring, measure_and_store
 from fallline.race.plan import (
     BUDGET,
     RACE,
@@ -46,7 +47,10 @@ from fallline.race.plan import (
     trials,
 )
 from fallline.race.results import Results, Row, resume
+from fallline.race.rounds import Rounds, store_final_look
+from fallline.race.trial_queue import FixedQueue, TrialQueue
 from fallline.race.verdict.early_stop import EarlyStop
+from fallline.race.verdict.race_look import RaceLook
 from fallline.workloads import Workload
 from fallline.workloads.workload import LOWER
 
@@ -62,6 +66,9 @@ class Progress:
     notice: Callable[[str], None] = lambda text: None
     trial_ended: Callable[[Row, str], None] = lambda row, status: None
     planned: Callable[[int, int], None] = lambda done, total: None
+    round_planned: Callable[[int, int], None] = lambda done, total: None
+    """As ``planned``, for every round after the first."""
+    looked: Callable[[RaceLook], None] = lambda look: None
 
 
 class Race:
@@ -103,7 +110,11 @@ class Race:
         """All of it, or what is left of it."""
         self.results.begin(self.entries.values(), self.contestants.values(), self.rules)
         # Before anything is measured: whoever asks for the status meanwhile sees what is to run.
-        self.results.add_trials(trials(list(self.entries.values()), list(self.contestants.values()), self.rules))
+        rounds = self._rounds() if self.rules.in_rounds else None
+        if rounds is not None:
+            rounds.begin()
+        else:
+            self.results.add_trials(trials(list(self.entries.values()), list(self.contestants.values()), self.rules))
         files = {
             **resume.workload_files(self.entries.values()),
             **resume.optimizer_files(self.contestants.values()),
@@ -122,11 +133,32 @@ class Race:
             with contextlib.suppress(OSError):  # there are checkpoints of an earlier run
                 self.results.checkpoints.rmdir()
             raise RaceError("; ".join(row["problem"] for row in self.results.workloads().values() if row["problem"]))
-        self._run_trials(RACE)
+        self._run_trials(RACE, rounds)
+        if rounds is not None:
+            rounds.close()
+        else:
+            if self._run is not None:
+                self.measuring().measure(self.contestants)
+            store_final_look(self.results)
         if self._run is not None:
-            self.measure_between_rounds()
             self.results.end_run(self._run)
-        shutil.rmtree(self.results.checkpoints, ignore_errors=True)
+        if all(row.status is not None for row in self.results.rows()):
+            shutil.rmtree(self.results.checkpoints, ignore_errors=True)
+
+    def _rounds(self) -> Rounds:
+        tell = self.progress
+        return Rounds(
+            self.entries,
+            self.contestants,
+            self.rules,
+            self.results,
+            tell.looked,
+            tell.round_planned,
+            self.measuring(),
+        )
+
+    def measuring(self) -> Measuring:
+        return Measuring(self.engine, self.results, self.rules, self.entries, self.contestants)
 
     def measure_again(self) -> None:
         """Measures the clock of a stored race anew: in a quiet hour, for trials that ran in a busy one.
@@ -167,11 +199,6 @@ class Race:
             self._leave_out(entry, checked.problem)
         else:
             self.results.set_workload(entry.name, untrained=checked.value, problem=None)
-
-    def measure_between_rounds(self, contestants: Collection[str] | None = None) -> None:
-        """Measures steps again for a few seconds, of those still in contention; call it while no trial runs."""
-        chosen = [one for name, one in self.contestants.items() if contestants is None or name in contestants]
-        measure_between_rounds(self.engine, self.results, self.rules, list(self.entries.values()), chosen)
 
     def _calibrate(self, entry: Entry, *, anew: bool = False) -> None:
         if self.rules.clock == STEPS_CLOCK:
@@ -253,7 +280,7 @@ class Race:
         unit = next(name for name in others if clock.knows(workload, name))
         return clock.seconds(workload, unit, self.entries[workload].workload.max_steps)
 
-    def _run_trials(self, kind: str) -> None:
+    def _run_trials(self, kind: str, rounds: Rounds | None = None) -> None:
         stored = self.results.workloads()
         for name, entry in self.entries.items():
             target = stored[name]["target"]
@@ -262,7 +289,7 @@ class Race:
         every = {name: about["facts"]["eval_every"] for name, about in stored.items()}
         clock = StepClock(self.rules, self.results.calibration(), every)
         stop = EarlyStop(rows, self.rules, clock)
-        waiting = deque(row for row in rows if row.status is None)
+        waiting = [row for row in rows if row.status is None]
         if waiting and self._run is None:
             self._run = self.results.start_run(machine.describe(), self.command)
         # Equal time is the same number of steps in every study, whatever was measured since.
@@ -274,23 +301,41 @@ class Race:
             if row.attempts == 0:  # then a checkpoint is another race's, whose results file is gone
                 self._checkpoint(row).unlink(missing_ok=True)
         # At once: a race that is killed then knows them, and does not measure everybody again.
-        for row in [row for row in waiting if (row.workload, row.contestant) in self._unable]:
+        unable = [row for row in waiting if (row.workload, row.contestant) in self._unable]
+        for row in unable:
             self._ended(row, self._unable[row.workload, row.contestant], stop)
-            waiting.remove(row)
+        if rounds is not None:
+            rounds.start()
+            if rounds.ended_by is None and self._run is None:
+                self._run = self.results.start_run(machine.describe(), self.command)
+        self._drain(rounds or FixedQueue(row for row in waiting if row not in unable), clock, stop)
+
+    def _drain(self, queue: TrialQueue, clock: StepClock, stop: EarlyStop) -> None:
+        """Runs trials until the queue has no more; those that run when it is over are left as they are."""
         free = list(range(self.engine.slots))[::-1]
         running: dict[int, Row] = {}
+        left: set[int] = set()
         # Of this run: attempts in the file also count interruptions of the whole race, which are no trial's fault.
         lost: Counter[int] = Counter()
-        while waiting or running:
-            while waiting and free:
-                row = waiting.popleft()
+        while True:
+            while free and (row := queue.next()) is not None:
+                if (row.workload, row.contestant) in self._unable:
+                    self._ended(row, self._unable[row.workload, row.contestant], stop)
+                    queue.ended(row)
+                    continue
                 slot = free.pop()
                 running[slot] = row
                 self._submit(slot, row, clock)
+            if not running:
+                return
             slot, event = self.engine.wait()
             row = running[slot]
             if isinstance(event, Evaluation):
-                self.engine.reply(slot, self._evaluated(row, event, stop))
+                reply = self._evaluated(row, event, stop)
+                if reply == GO_ON and queue.expired():
+                    left.add(row.id)
+                    reply = STOP
+                self.engine.reply(slot, reply)
                 continue
             if isinstance(event, Notice):
                 self.progress.notice(event.text)
@@ -301,10 +346,13 @@ class Race:
             if isinstance(event, Lost) and lost[row.id] + 1 < step_costs.ATTEMPTS:
                 lost[row.id] += 1
                 self.progress.notice(f"{_named(row)}: {event.note}; it goes on from its last checkpoint")
-                waiting.appendleft(row)
+                queue.put_back(row)
                 continue
             assert isinstance(event, End | Lost)
+            if row.id in left and isinstance(event, End) and event.status == CENSORED:
+                continue  # the same command goes on with it
             self._ended(row, End(FAILED, note=event.note) if isinstance(event, Lost) else event, stop)
+            queue.ended(row)
 
     def _checkpoint(self, row: Row) -> Path:
         return self.results.checkpoints / f"{row.id}.pt"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from fallline.document.blocks import Block, Document, Paragraph, Provenance, Tab
 from fallline.document.cells import Cell, Column, Missing, Number, Range, Text, number
 from fallline.document.figures import Figure
 from fallline.score.figures import figures
+from fallline.score.known_pairs import Replay
 from fallline.score.leaderboard import Leaderboard, Row
 from fallline.score.logs import Logs, Problem
 
@@ -32,7 +34,7 @@ def interval(row: Row) -> Cell:
     return Missing() if row.low is None or row.high is None else Range(row.low, row.high)
 
 
-def document(board: Leaderboard, found: Logs, *, published: bool) -> Document:
+def document(board: Leaderboard, found: Logs, *, published: bool, replay: Replay | None = None) -> Document:
     """Of AlgoPerf's logs; ``published``: scored by the rules of the scores that AlgoPerf has published."""
     blocks: list[Block] = [table_of(_fields(board, hours_by_submission(found)), board.rows)]
     if board.compat:
@@ -42,15 +44,53 @@ def document(board: Leaderboard, found: Logs, *, published: bool) -> Document:
     if published:
         blocks.append(Paragraph(against_published(board)))
     blocks += [Paragraph(line, detail=True) for line in (*_details(board, found), *problem_lines(found.problems))]
+    if replay is not None:
+        blocks.append(replay_table(replay))
+        blocks.append(Paragraph(replay.sentence))
     drawn: list[Figure] = figures(board)
     blocks += drawn
     blocks.append(Verdict(board.verdict))
     return Document(
         blocks,
         Provenance(file=found.source),
-        result={**board.as_data(), "logs": _about(found)},
+        result={**board.as_data(), "logs": _about(found), **_replayed(replay)},
         records=_records(board),
     )
+
+
+def replay_table(replay: Replay) -> Table:
+    """When it was known which of two is better."""
+    columns = [
+        Column("studies", key=True, digits="whole"),
+        Column("hours", unit="h", digits="thousands"),
+        Column("% of\nhours", digits=0),
+        Column("% with trials\nended in time", digits=0),
+        Column("pairs known,\nexchange test", digits="whole"),
+        Column("pairs known,\ncommon noise", digits="whole"),
+        Column("the same,\nlook after look", digits="whole"),
+        Column("of those that all\nstudies separate", digits="whole"),
+    ]
+    rows: list[list[Cell]] = [
+        [
+            Number(stage.studies),
+            Number(stage.hours),
+            Number(100 * stage.share),
+            Number(100 * stage.lockstep_share),
+            Number(len(stage.exchange)),
+            Number(len(stage.known)),
+            Number(len(stage.sequentially)),
+            Number(len(set(stage.known) & set(replay.separated)), of=len(replay.separated)),
+        ]
+        for stage in replay.stages
+    ]
+    return Table("What fewer studies would have said", columns, rows)
+
+
+def _replayed(replay: Replay | None) -> dict[str, Any]:
+    if replay is None:
+        return {}
+    told = {"sentence": replay.sentence, "reversed": [dataclasses.asdict(pair) for pair in replay.reversed]}
+    return {"replay": {**dataclasses.asdict(replay), **told}}
 
 
 def _fields(board: Leaderboard, hours: Mapping[str, float]) -> list[Field]:

@@ -35,7 +35,7 @@ def race(
     ] = False,
     out: Out = None,
 ) -> None:
-    """Race optimizers to a target. Without arguments five of them race on `chars`, with three seeds each.
+    """Race optimizers to a target. Without arguments five of them race on `chars`, in rounds until one can be taken.
 
     `fallline contestants` lists those that can race; `fallline results` shows, exports or calibrates a stored race.
     """

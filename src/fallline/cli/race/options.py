@@ -55,19 +55,39 @@ class Design:
         typer.Option("--ruleset", help="external (tuned), self (untuned, 3× budget) or budget (equal time)."),
     ] = None
     trials: Annotated[int | None, typer.Option("--trials", min=1, help="Quasirandom trials per study.")] = None
-    studies: Annotated[int | None, typer.Option("--studies", min=1, help="Repetitions of the tuning; AlgoPerf: 5.")] = (
-        None
-    )
+    studies: Annotated[
+        int | None,
+        typer.Option("--studies", min=1, help="So many studies of everybody, instead of rounds; AlgoPerf: 5."),
+    ] = None
+    within: Annotated[
+        str | None,
+        typer.Option(
+            "--within",
+            metavar="SHARE",
+            help="Decide when the choice is at most so much slower than the best: 5% or 0.05, the default; "
+            "1% of the metric at equal time. 0: not before one is left.",
+        ),
+    ] = None
+    minutes: Annotated[
+        float | None,
+        typer.Option("--minutes", help="End an undecided race in rounds after so long, earlier runs of it included."),
+    ] = None
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="leader", help="Go on until one is left, whatever the loss bound.")
+    ] = None
     seconds: Annotated[
         float | None,
         typer.Option("--seconds", help="With --ruleset budget: how long everybody trains, on the calibrated clock."),
     ] = None
     self_factor: Annotated[
-        float,
+        float | None,
         typer.Option(
-            "--self-factor", min=1.0, max=1000.0, help="Budget of self-tuning over the normal one; 1.5 since v0.6."
+            "--self-factor",
+            min=1.0,
+            max=1000.0,
+            help="Budget of self-tuning over the normal one; 3 by default, 1.5 in AlgoPerf since v0.6.",
         ),
-    ] = 3.0
+    ] = None
     clock: Annotated[str, typer.Option("--clock", help="calibrated, or steps: no seconds, no calibration.")] = (
         "calibrated"
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fallline.race.results import Row
     from fallline.race.run import Progress
+    from fallline.race.verdict.race_look import RaceLook
 
 
 @contextlib.contextmanager
@@ -18,6 +19,7 @@ def progress_of(quiet: bool) -> Iterator[Progress]:
     from rich.progress import Progress as Bar
 
     from fallline.race.run import Progress
+    from fallline.race.verdict.sentences import look_line
 
     if quiet:
         yield Progress()
@@ -41,4 +43,10 @@ def progress_of(quiet: bool) -> Iterator[Progress]:
             # Whole lines: without a terminal they would be broken at 80 columns.
             console.print(text, soft_wrap=True)
 
-        yield Progress(notice=notice, trial_ended=ended, planned=planned)
+        def round_planned(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        def looked(look: RaceLook) -> None:
+            notice(look_line(look))
+
+        yield Progress(notice, ended, planned, round_planned, looked)

@@ -48,9 +48,11 @@ def read_request(entered: Entered, design: Design, results: Path | None) -> Requ
 
 def read_rules(design: Design, workloads: list[str] | None, max_steps: int | None = None) -> Rules:
     from fallline.race.defaults import RULES
-    from fallline.race.plan import BUDGET, CLOCKS, RULESETS, SELF, STEPS_CLOCK, Rules
+    from fallline.race.plan import BUDGET, CLOCKS, ROUNDS, RULESETS, SELF, STEPS_CLOCK, Rules
+    from fallline.race.plan.rules import DEFAULT_WITHIN, DEFAULT_WITHIN_METRIC
+    from fallline.score.decision import FIRST_LOOK
 
-    default = RULES if not workloads and design.ruleset is None else Rules()
+    default = RULES if not workloads and design.ruleset is None else Rules(studies=FIRST_LOOK, design=ROUNDS)
     chosen = design.ruleset or default.ruleset
     trials, seconds, clock = design.trials, design.seconds, design.clock
     if chosen not in RULESETS:
@@ -73,11 +75,53 @@ def read_rules(design: Design, workloads: list[str] | None, max_steps: int | Non
         trials=trials or (1 if chosen == BUDGET else default.trials),
         studies=design.studies or default.studies,
         seed=design.seed,
-        self_factor=design.self_factor,
+        self_factor=default.self_factor if design.self_factor is None else design.self_factor,
         clock=clock,
         early_stop=design.early_stop,
         seconds=seconds,
+        **read_ending(design, DEFAULT_WITHIN_METRIC if chosen == BUDGET else DEFAULT_WITHIN),
     )
+
+
+def read_ending(design: Design, within: float) -> dict[str, Any]:
+    """When the race ends: the fields of the rules that say so."""
+    from fallline.race.plan import FIXED, ROUNDS
+    from fallline.score.decision import LEADER
+
+    if design.until not in (None, LEADER):
+        raise BadInput(f"--until must be {LEADER}, got {design.until!r}")
+    minutes = design.minutes
+    if minutes is not None and not 0 < minutes <= MOST_SECONDS / 60:
+        raise BadInput(f"--minutes must be a number > 0 and at most {MOST_SECONDS / 60:.0f}, got {minutes:g}")
+    if design.studies is not None:
+        for name, value in (("minutes", minutes), ("until", design.until)):
+            if value is not None:
+                raise BadInput(
+                    f"--{name} {value}: is for rounds, and --studies {design.studies} fixes how many there are; "
+                    "give one of them"
+                )
+    if design.until is not None and design.within is not None:
+        raise BadInput(f"--within {design.within}: --until {design.until} goes on whatever the loss; give one of them")
+    share = within if design.within is None else read_share("--within", design.within)
+    fixed = design.studies is not None
+    return {"design": FIXED if fixed else ROUNDS, "within": share, "until": design.until, "minutes": minutes}
+
+
+def read_share(option: str, text: str) -> float:
+    """A share as people write it.
+
+    >>> read_share("--within", "5%"), read_share("--within", "0.05"), read_share("--within", "2.5 %")
+    (0.05, 0.05, 0.025)
+    """
+    number, percent = text.strip().removesuffix("%"), text.strip().endswith("%")
+    try:
+        value = float(number) / (100 if percent else 1)
+    except ValueError:
+        value = math.nan
+    if not 0.0 <= value < 1.0:  # NaN too
+        meant = f", perhaps {number.strip()}%" if not percent and value >= 1.0 and math.isfinite(value) else ""
+        raise BadInput(f"{option} must be a share from 0 to less than 1, such as 5% or 0.05, got {text!r}{meant}")
+    return value
 
 
 def read_entries(names: list[str], target: float | None, max_steps: int | None, held_out: bool) -> list[Entry]:

@@ -12,6 +12,14 @@ EXTERNAL, SELF, BUDGET = "external", "self", "budget"
 RULESETS = (EXTERNAL, SELF, BUDGET)
 CALIBRATED_CLOCK, STEPS_CLOCK = "calibrated", "steps"
 CLOCKS = (CALIBRATED_CLOCK, STEPS_CLOCK)
+FIXED, ROUNDS = "fixed", "rounds"
+"""Designs: so many studies of everybody, or rounds of studies of those in contention until the race is decided."""
+DEFAULT_WITHIN = 0.05
+"""The loss that a user accepts unless told otherwise."""
+DEFAULT_WITHIN_METRIC = 0.01
+"""The same of a metric at equal time: a loss of 5 % more is a much worse model, a time of 5 % more is not."""
+MOST_STUDIES = 40
+"""Where a race in rounds ends that has no time limit and cannot decide; its 13 looks have then used a level of 2 %."""
 SELF_TUNING_FACTOR = 3.0
 """A self-tuning contestant's budget over an externally tuned one's: 3 in AlgoPerf v0.5, 1.5 since v0.6."""
 
@@ -37,10 +45,31 @@ class Rules:
     tau_max: float = TAU_MAX
     seconds: float | None = None
     """In an equal-time race, how long everybody trains on the clock; None: as long as the reference's budget takes."""
+    design: str = FIXED
+    """``rounds``: ``studies`` are those of the first round."""
+    within: float = DEFAULT_WITHIN
+    """The race is decided when the choice can be at most so much slower than the best: 0.05 is 5 %."""
+    until: str | None = None
+    """``leader``: the race goes on until one is left."""
+    minutes: float | None = None
+    """When a race in rounds ends that is not decided, earlier runs of it included."""
+
+    @property
+    def in_rounds(self) -> bool:
+        return self.design == ROUNDS
 
     @property
     def tuned(self) -> bool:
         return self.ruleset == EXTERNAL or (self.ruleset == BUDGET and self.trials > 1)
+
+    @property
+    def ends_late_trials(self) -> bool:
+        """Whether a trial may end for being past τ_max times the fastest.
+
+        Not in rounds: whoever is so slow leaves after the first, and times that were cut off depend on what ran beside
+        them, which a verdict must not.
+        """
+        return self.ends_early and not self.in_rounds
 
     @property
     def ends_early(self) -> bool:
@@ -57,6 +86,10 @@ class Rules:
         if kind == TARGET:
             return target_horizon(budget)
         return math.ceil(budget * self.self_factor) if self.ruleset == SELF else budget
+
+    def ending(self) -> dict[str, Any]:
+        """The settings that say when the race ends; they may change when it goes on."""
+        return {"design": self.design, "within": self.within, "until": self.until, "minutes": self.minutes}
 
     def fixed(self) -> dict[str, Any]:
         """The settings that must not change when a race goes on; studies may become more."""

@@ -41,24 +41,35 @@ def reference_of(contestants: Sequence[Contestant]) -> Contestant:
 
 
 def trials(entries: Sequence[Entry], contestants: Sequence[Contestant], rules: Rules) -> list[Trial]:
-    """Every trial, in the order in which they should run: all contestants advance together, study by study."""
+    """Every trial, in the order in which they should run: all contestants advance together, study by study.
+
+    In rounds, those of the first round.
+    """
+    return [
+        trial
+        for entry in entries
+        for study in range(rules.studies)
+        for trial in trials_of_study(entry, contestants, rules, study)
+    ]
+
+
+def trials_of_study(entry: Entry, contestants: Sequence[Contestant], rules: Rules, study: int) -> list[Trial]:
+    """The trials of one study on one workload, which do not depend on who else runs it."""
     made = []
-    for entry in entries:
-        for study in range(rules.studies):
-            points = {c.name: _points(c, entry.draws, study, rules) for c in contestants}
-            for number in range(1, max(map(len, points.values()), default=0) + 1):
-                for contestant in contestants:
-                    if number <= len(points[contestant.name]):
-                        made.append(
-                            Trial(
-                                entry.name,
-                                contestant.name,
-                                study,
-                                number,
-                                _seed(rules, entry.draws, _draws_of(contestant), study, number),
-                                points[contestant.name][number - 1],
-                            )
-                        )
+    points = {c.name: _points(c, entry.draws, study, rules) for c in contestants}
+    for number in range(1, max(map(len, points.values()), default=0) + 1):
+        for contestant in contestants:
+            if number <= len(points[contestant.name]):
+                made.append(
+                    Trial(
+                        entry.name,
+                        contestant.name,
+                        study,
+                        number,
+                        _seed(rules, entry.draws, _draws_of(contestant), study, number),
+                        points[contestant.name][number - 1],
+                    )
+                )
     return made
 
 

@@ -16,9 +16,12 @@ from fallline.race.clock.calibrated import Calibrated
 from fallline.race.clock.sessions import Rounds, Session
 from fallline.race.contestants import Contestant
 from fallline.race.engine.messages import End, Evaluation
-from fallline.race.plan import RACE, Entry, Rules, Trial, reference_of
+from fallline.race.plan import FIXED, RACE, Entry, Rules, Trial, reference_of
 from fallline.race.results import resume
 from fallline.race.results.schema import SCHEMA
+
+ENDED_BY, SECONDS_USED = "ended by", "seconds used"
+"""Settings of a race in rounds that has ended."""
 
 
 @dataclasses.dataclass
@@ -46,7 +49,18 @@ class Row:
     note: str | None
 
 
-_ALL_TABLES = ("run", "evaluation", "trial", "sample", "session", "calibration", "contestant", "workload", "setting")
+_ALL_TABLES = (
+    "look",
+    "run",
+    "evaluation",
+    "trial",
+    "sample",
+    "session",
+    "calibration",
+    "contestant",
+    "workload",
+    "setting",
+)
 """In an order in which they can be emptied: rows go before the rows that they refer to."""
 _STEP, _SWITCH = "step", "switch"
 """Parts of training whose samples are stored."""
@@ -90,7 +104,8 @@ class Results:
             self._clear()
         lasting = {"tau_max": rules.tau_max, "reference": self.reference(contestants)}
         with self.store.transaction() as database:
-            for name, value in {**rules.fixed(), **lasting}.items():
+            database.execute("delete from setting where name = ?", (ENDED_BY,))
+            for name, value in {**rules.fixed(), **rules.ending(), **lasting}.items():
                 database.execute("insert or replace into setting values (?, ?)", (name, json.dumps(value)))
             database.execute("insert or replace into setting values ('studies', ?)", (json.dumps(rules.studies),))
             new = [entry for entry in entries if entry.name not in begun]
@@ -128,7 +143,7 @@ class Results:
         """
         known, wanted = self.workloads(), {entry.name for entry in entries}
         rows = [row for row in self.rows() if known[row.workload]["problem"] is None]
-        if not rows or any(row.status is None for row in rows):
+        if not rows or (self.ended_by is None and any(row.status is None for row in rows)):
             return
         others = [name for name in known if name not in wanted]
         if others:
@@ -198,6 +213,10 @@ class Results:
             early_stop=stored["early_stop"],
             tau_max=stored["tau_max"],
             seconds=stored.get("seconds"),  # files of before have none
+            design=stored.get("design", FIXED),
+            within=stored.get("within", Rules.within),
+            until=stored.get("until"),
+            minutes=stored.get("minutes"),
         )
 
     def workloads(self) -> dict[str, dict[str, Any]]:
@@ -308,6 +327,42 @@ class Results:
         """Nothing is left to run; a run that was interrupted has no end."""
         with self.store.transaction() as database:
             database.execute("update run set ended = ? where id = ?", (time.time(), run))
+
+    # ------------------------------------------------------------------ looks
+
+    def add_look(self, number: int, studies: int, data: Mapping[str, Any]) -> None:
+        """A look at complete rounds; it stays as it was taken, whatever is measured later."""
+        with self.store.transaction() as database:
+            database.execute("insert into look values (?, ?, ?, ?)", (number, studies, json.dumps(data), time.time()))
+
+    def looks(self) -> list[dict[str, Any]]:
+        """From the first one."""
+        return [self._parsed(row["data"]) for row in self.store.rows("select data from look order by number")]
+
+    @property
+    def ended_by(self) -> str | None:
+        """Why a race in rounds has ended; None while it runs, after an interruption, and in a fixed design."""
+        found = self.settings().get(ENDED_BY)
+        return None if found is None else str(found)
+
+    def end_race(self, reason: str, seconds: float) -> None:
+        """``seconds`` are those that all runs of the race have taken."""
+        with self.store.transaction() as database:
+            for name, value in ((ENDED_BY, reason), (SECONDS_USED, seconds)):
+                database.execute("insert or replace into setting values (?, ?)", (name, json.dumps(value)))
+
+    @property
+    def seconds_used(self) -> float:
+        """Up to the last look, or the end."""
+        looks = self.looks()
+        return max(float(self.settings().get(SECONDS_USED) or 0.0), float(looks[-1]["seconds_used"]) if looks else 0.0)
+
+    def drop_trials(self, trials: Iterable[int]) -> None:
+        """Trials that began ahead of their round and are not needed."""
+        with self.store.transaction() as database:
+            for trial in trials:
+                database.execute("delete from evaluation where trial = ?", (trial,))
+                database.execute("delete from trial where id = ?", (trial,))
 
     # ------------------------------------------------------------------ trials
 

@@ -54,6 +54,10 @@ insert into calibration
 drop table calibration_of_before;
 """
 
+_LOOK = """
+create table look (number integer primary key, studies integer not null, data text not null, taken real not null);
+"""
+
 SCHEMA = Schema(
     name="race results",
     application_id=0x466C5263,
@@ -81,6 +85,7 @@ create table evaluation (
 """
     + _CALIBRATION
     + _SESSIONS
-    + _RUN,
-    upgrades=(_RUN + "alter table calibration add column scale real not null default 1;", _SAMPLES_BY_ROUND),
+    + _RUN
+    + _LOOK,
+    upgrades=(_RUN + "alter table calibration add column scale real not null default 1;", _SAMPLES_BY_ROUND + _LOOK),
 )

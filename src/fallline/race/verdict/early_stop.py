@@ -4,8 +4,8 @@
 2. It is so far past τ_max times the fastest contestant, all of whose studies have ended, that a median in which its
    study counts is a miss whatever the other studies are (:func:`latest`).
 
-Never because "the median is decided": intervals need the rest.  Never with an equal budget.  Never for 2. on a
-workload with a held-out variant in the race: who reached it, however late, sets the pace on the variant.
+Never because "the median is decided": intervals need the rest.  Never with an equal budget.  Never for 2. in rounds,
+nor on a workload with a held-out variant in the race: who reached it, however late, sets the pace on the variant.
 
 How far such a trial came depends on what ran beside it and on interruptions.  The leaderboard does not: a study's
 time is that of its fastest trial, which never ends early, and one that is late counts as missed even where its trial
@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class EarlyStop:
             return None
         if step >= self._best.get((row.workload, row.contestant, row.study), math.inf):
             return OWN_STUDY
-        if row.workload in self._with_variants:
+        if row.workload in self._with_variants or not self._rules.ends_late_trials:
             return None
         seconds = self._clock.seconds(row.workload, row.contestant, step)
         studies = len(self._studies[row.workload, row.contestant])
@@ -127,6 +127,21 @@ def fastest_medians(table: StudyTimes) -> dict[str, float]:
             continue
         base = table.workloads.index(table.variants[workload]) if workload in table.variants else column
         found[workload] = float(min(medians[np.isfinite(medians[:, base]), column], default=math.inf))
+    return found
+
+
+def late_shares(
+    table: StudyTimes, allowed: Mapping[tuple[str, str], float], tau_max: float
+) -> dict[tuple[str, str], float]:
+    """(contestant, workload) → the share of its budget from which it is late; 1 where it is not late within it.
+
+    A late study may have been ended there, so no more is known of its time.
+    """
+    fastest = fastest_medians(table)
+    found = {}
+    for (contestant, workload), budget in allowed.items():
+        limit = latest(fastest.get(workload, math.inf), len(table.cell(contestant, workload)), tau_max)
+        found[contestant, workload] = min(1.0, limit / budget) if math.isfinite(budget) else 1.0
     return found
 
 

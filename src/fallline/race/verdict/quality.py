@@ -91,6 +91,6 @@ def qualities(
                 value = evaluations[-1][1] if evaluations and evaluations[-1][0] == row.max_steps else None
                 studies = finals[row.contestant]
                 studies[row.study] = best(studies.get(row.study, worst), worst if value is None else value)
-        values = {name: tuple(studies.values()) for name, studies in finals.items()}
+        values = {name: tuple(studies[study] for study in sorted(studies)) for name, studies in finals.items()}
         found.append(Quality(workload, about["facts"]["metric"], direction, values))
     return tuple(found)

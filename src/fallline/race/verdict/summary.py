@@ -21,9 +21,19 @@ from fallline.race.results import Calibrated, Results, Row
 from fallline.race.results.phase import phase
 from fallline.race.verdict.crossing import Reached, reached
 from fallline.race.verdict.curves import Curve, learning_curves
-from fallline.race.verdict.early_stop import PAST_TAU_MAX, fastest_medians, late_studies, latest, without_late
+from fallline.race.verdict.early_stop import (
+    PAST_TAU_MAX,
+    fastest_medians,
+    late_shares,
+    late_studies,
+    latest,
+    without_late,
+)
+from fallline.race.verdict.looks import Material, take
 from fallline.race.verdict.misses import Curves, Miss, misses, standing
 from fallline.race.verdict.quality import Quality, qualities
+from fallline.race.verdict.race_look import RaceLook
+from fallline.race.verdict.sentences import answer
 from fallline.score.leaderboard import Leaderboard, leaderboard, without_infinity
 from fallline.score.times import StudyTimes
 from fallline.workloads.loading import HELD_OUT
@@ -62,6 +72,10 @@ class Summary:
     unfinished: int
     phase: str | None
     """The work before the trials, in a few words; None once they run, or have ended."""
+    looks: tuple[RaceLook, ...] = ()
+    """From the first one.  Of a fixed design there is one, once all its trials have ended."""
+    ended_by: str | None = None
+    """Why a race in rounds has ended; None while it runs, and in a fixed design."""
 
     @property
     def board(self) -> Leaderboard:
@@ -91,7 +105,9 @@ class Summary:
     def verdict(self) -> str:
         if self.broken:
             return f"No trial could be trained to its end; {self.notes[0]}."
-        if self.unfinished:
+        if self.ended_by is not None:
+            return answer(self.looks, self.ended_by, self.contestants)
+        if self.unfinished or self.rules.in_rounds:  # between two rounds nothing is to run, and yet it has not ended
             left = "1 trial is" if self.unfinished == 1 else f"{self.unfinished} trials are"
             now = f"{self.phase}; " if self.phase else ""
             return f"The race has not ended: {now}{left} to run; the same command goes on."
@@ -139,6 +155,8 @@ class Summary:
                 "warning": self.warning,
                 "verdict": self.verdict,
                 "top_two": self._top_two(),
+                "looks": [look.as_data() for look in self.looks],
+                "ended_by": self.ended_by,
             }
         )
 
@@ -154,47 +172,37 @@ def _contradicts(board: Leaderboard, main: Leaderboard) -> bool:
 
 def summarize(results: Results) -> Summary:
     """Everything there is to say, computed from the stored rows alone."""
-    rules, rows = results.rules(), results.rows()
-    calibration = results.calibration()
+    rules, calibration = results.rules(), results.calibration()
     problems = [facts["problem"] for facts in results.workloads().values() if facts["problem"]]
     workloads = {name: facts for name, facts in results.workloads().items() if not facts["problem"]}
     if not workloads:
         raise StoreError(f"{results.path}: nothing was raced: {'; '.join(text.splitlines()[0] for text in problems)}")
     contestants = tuple(contestant.name for contestant in results.contestants())
     training, evaluation = results.spent()
-    rows = [row for row in rows if row.workload in workloads]
+    rows = [row for row in results.rows() if row.workload in workloads]
     clock = StepClock(rules, calibration, {name: about["facts"]["eval_every"] for name, about in workloads.items()})
+    looks = tuple(RaceLook.from_data(data) for data in results.looks()) or _first_look(results, rows)
+    counted = _in_rounds(rows, looks) if rules.in_rounds else rows
     curves = results.curves()
     crossed = _crossed(rows, curves, workloads)
-    forms: dict[str, Callable[[Row], float | None]] = {
-        SECONDS: lambda row: clock.seconds(row.workload, row.contestant, crossed[row.id].steps),
-        STEPS: lambda row: crossed[row.id].steps,
-        WALL: lambda row: crossed[row.id].seconds,
-    }
-    if rules.clock == STEPS_CLOCK or not calibration:
-        del forms[SECONDS]
-    times = {name: study_times(rows, time_of, workloads, contestants) for name, time_of in forms.items()}
-    sessions = {name: results.sessions(name) for name in workloads}
-    ratios = errors_by_workload(contestants, sessions, calibration)
-    if SECONDS in times:
-        times[SECONDS] = dataclasses.replace(times[SECONDS], pace_errors=errors_of_cells(ratios, calibration))
-    main = SECONDS if SECONDS in times else STEPS
-    if rules.ends_early:
-        late = late_studies(times[main], rules.tau_max)
-        times = {name: without_late(table, late) for name, table in times.items()}
+    ratios = _ratio_errors(results, workloads, contestants, calibration)
+    whole = _whole_times(rules, counted, workloads, contestants, calibration, clock, crossed, ratios)
+    main = SECONDS if SECONDS in whole else STEPS
+    late = late_studies(whole[main], rules.tau_max) if rules.ends_early else set()
+    times = {name: without_late(table, late) for name, table in whole.items()}
     reference = results.reference(results.contestants())
     allowed = _allowed(rows, rules, workloads, contestants)
-    limits = {
+    limits: dict[str, Mapping[tuple[str, str], float]] = {
         SECONDS: {(c, w): clock.seconds(w, c, steps) for (c, w), steps in allowed.items()},
         STEPS: allowed,
-        WALL: None,  # nobody knows how long the rest of a budget would have taken
     }
-    missed = misses(rows, curves, workloads)
+    missed = misses(counted, curves, workloads)
     ends = standing(missed, contestants)
-    boards = {
-        name: leaderboard(table, tau_max=rules.tau_max, reference=reference, allowed=limits[name], standing=ends)
+    boards = {  # by the wall clock nobody knows how long the rest of a budget would have taken
+        name: leaderboard(table, tau_max=rules.tau_max, reference=reference, allowed=limits.get(name), standing=ends)
         for name, table in times.items()
     }
+    quality = qualities(results, counted, workloads, contestants) if rules.ruleset == BUDGET else ()
     statuses: dict[str, Counter[str]] = {name: Counter() for name in contestants}
     for row in rows:
         statuses[row.contestant][row.status or "to run"] += 1
@@ -202,6 +210,8 @@ def summarize(results: Results) -> Summary:
     notes = [*_notes(rows), *problems, *(miss.sentence for miss in missed if miss.sentence)]
     notes += [*_uneven_tuning(rows), *_ended_too_early(rows, rules, clock, times[main])]
     notes += _slow_when_measured(rows, calibration, clock, rules)
+    if looks and not results.looks():
+        notes.append("raced before looks were stored: judged by the rule of today, as one look at all studies")
     return Summary(
         rules=rules,
         workloads=workloads,
@@ -212,16 +222,102 @@ def summarize(results: Results) -> Summary:
         calibration=calibration,
         pace_errors=ratios,
         misses=missed,
-        curves=learning_curves(rows, curves, crossed, workloads, clock.seconds if SECONDS in times else None),
+        curves=learning_curves(counted, curves, crossed, workloads, clock.seconds if SECONDS in times else None),
         statuses=statuses,
-        quality=qualities(results, rows, workloads, contestants) if rules.ruleset == BUDGET else (),
+        quality=quality,
         training_hours=training / 3600,
         evaluation_hours=evaluation / 3600,
         saved_hours=_saved(rows, calibration) / 3600,
         notes=tuple(notes),
         unfinished=sum(row.status is None for row in rows),
         phase=phase(results),
+        looks=looks,
+        ended_by=results.ended_by,
     )
+
+
+def _whole_times(
+    rules: Rules,
+    rows: Sequence[Row],
+    workloads: Mapping[str, Mapping[str, Any]],
+    contestants: Sequence[str],
+    calibration: Mapping[tuple[str, str], Calibrated],
+    clock: StepClock,
+    crossed: Mapping[int, Reached],
+    ratios: Mapping[str, Errors],
+) -> dict[str, StudyTimes]:
+    """By clock, with times that are late as they are."""
+    forms: dict[str, Callable[[Row], float | None]] = {
+        SECONDS: lambda row: clock.seconds(row.workload, row.contestant, crossed[row.id].steps),
+        STEPS: lambda row: crossed[row.id].steps,
+        WALL: lambda row: crossed[row.id].seconds,
+    }
+    if rules.clock == STEPS_CLOCK or not calibration:
+        del forms[SECONDS]
+    times = {name: study_times(rows, time_of, workloads, contestants) for name, time_of in forms.items()}
+    if SECONDS in times:
+        times[SECONDS] = dataclasses.replace(times[SECONDS], pace_errors=errors_of_cells(ratios, calibration))
+    return times
+
+
+def _ratio_errors(
+    results: Results,
+    workloads: Iterable[str],
+    contestants: Sequence[str],
+    calibration: Mapping[tuple[str, str], Calibrated],
+) -> dict[str, Errors]:
+    sessions = {name: results.sessions(name) for name in workloads}
+    return errors_by_workload(contestants, sessions, calibration)
+
+
+def material_of(results: Results) -> Material:
+    """All that a look at the race is taken from."""
+    rules, calibration = results.rules(), results.calibration()
+    workloads = {name: facts for name, facts in results.workloads().items() if not facts["problem"]}
+    contestants = tuple(contestant.name for contestant in results.contestants())
+    rows = [row for row in results.rows() if row.workload in workloads]
+    every = {name: about["facts"]["eval_every"] for name, about in workloads.items()}
+    clock = StepClock(rules, calibration, every)
+    ratios = _ratio_errors(results, workloads, contestants, calibration)
+    crossed = _crossed(rows, results.curves(), workloads)
+    times = _whole_times(rules, rows, workloads, contestants, calibration, clock, crossed, ratios)
+    allowed = _allowed(rows, rules, workloads, contestants)
+    limits = {STEPS: allowed, SECONDS: {(c, w): clock.seconds(w, c, steps) for (c, w), steps in allowed.items()}}
+    if rules.ends_late_trials:
+        # A late trial may have been ended, or gone on: it counts as missed, at the time from which it was late.
+        main = SECONDS if SECONDS in times else STEPS
+        shares = late_shares(times[main], limits[main], rules.tau_max)
+        limits = {name: {key: time * shares[key] for key, time in of.items()} for name, of in limits.items()}
+        late = late_studies(times[main], rules.tau_max)
+        times = {name: without_late(table, late) for name, table in times.items()}
+    ends: dict[tuple[str, str, int], set[str | None]] = defaultdict(set)
+    for row in rows:
+        ends[row.contestant, row.workload, row.study].add(row.status)
+    return Material(
+        rules=rules,
+        times=times,
+        allowed=limits,
+        eval_every=every,
+        crashed={key for key, found in ends.items() if found <= {CRASHED, FAILED, OUT_OF_MEMORY}},
+        ratio_errors=ratios,
+        quality=qualities(results, rows, workloads, contestants) if rules.ruleset == BUDGET else (),
+    )
+
+
+def _in_rounds(rows: Sequence[Row], looks: Sequence[RaceLook]) -> list[Row]:
+    """Without studies that began ahead of their round: how many there are depends on what ran beside them."""
+    if not looks:
+        return list(rows)
+    studies = {standing.contestant: standing.studies for standing in looks[-1].look.standings}
+    return [row for row in rows if row.study < studies.get(row.contestant, math.inf)]
+
+
+def _first_look(results: Results, rows: Sequence[Row]) -> tuple[RaceLook, ...]:
+    """Of a race that ended before looks were stored: judged by the rule of today."""
+    if results.rules().in_rounds or not rows or any(row.status is None for row in rows):
+        return ()
+    material = material_of(results)
+    return (take(material, dict.fromkeys(material.contestants, material.rules.studies), ()),)
 
 
 def study_times(
