@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fallline.race.clock.pace import LARGEST_ERROR
 from fallline.race.plan import FIXED, ROUNDS, Rules
 from fallline.race.results import Results
 from fallline.race.verdict.early_stop import late_shares
-from fallline.race.verdict.looks import LARGEST_CLOCK_ERROR, Material, evidence_of, over, take
+from fallline.race.verdict.looks import Material, evidence_of, over, take
 from fallline.race.verdict.quality import Quality
 from fallline.race.verdict.race_look import METRIC, SCORE, TIME, RaceLook
 from fallline.race.verdict.summary import material_of, summarize
@@ -44,7 +46,8 @@ def material(
     if pace is not None:
         by_clock["seconds"] = table({n: [pace[n] * t for t in row] for n, row in times.items()}, error)
         allowed["seconds"] = {(name, "w"): 1000.0 * pace[name] for name in times}
-    made = Material(Rules(ruleset="self", design=ROUNDS), by_clock, allowed, {"w": 10}, frozenset(), ())
+    ratios = {"w": {pair: error for pair in itertools.combinations(times, 2)}}
+    made = Material(Rules(ruleset="self", design=ROUNDS), by_clock, allowed, {"w": 10}, frozenset(), (), ratios)
     return dataclasses.replace(made, **changes)
 
 
@@ -74,7 +77,7 @@ def test_seconds_decide_where_the_clock_is_good_and_steps_where_it_is_not() -> N
     assert (good.clock, good.other_clock, good.look.choice) == ("seconds", "steps", "b")
     assert good.clock_error == 0.003 and good.other is not None and good.other.choice == "b"
     assert good.other.bound is not None and good.other.bound > 0.0, "in steps b may cost something"
-    busy = take(material(TIMES, pace=pace, error=2 * LARGEST_CLOCK_ERROR), studies, ())
+    busy = take(material(TIMES, pace=pace, error=2 * LARGEST_ERROR), studies, ())
     assert (busy.clock, busy.other_clock, busy.look.choice) == ("steps", "seconds", "a")
     assert busy.other is not None and busy.other.bound is not None and busy.other.bound > math.log(1.5)
     assert take(material(TIMES), studies, ()).other is None

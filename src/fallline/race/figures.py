@@ -64,7 +64,7 @@ def _chart(
                 curve.median,
                 curve.low,
                 curve.high,
-                curve.reached,
+                ends=curve.reached,
             )
             for curve in curves
         ],
