@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fallline.document.blocks import Block, Document, Paragraph, Provenance, Table, Verdict
+from fallline.document.blocks import Block, Document, Paragraph, Provenance, Snippet, Table, Verdict
 from fallline.document.cells import Cell, Column, Missing, Number, Range, Text, number
 from fallline.document.numbers import Digits, byte_unit, counted, duration
 from fallline.race.figures import curve_figures
-from fallline.race.verdict.summary import SECONDS, STEPS, WALL
+from fallline.race.verdict.race_look import METRIC, SCORE
+from fallline.race.verdict.sentences import interval_of, when_it_left
+from fallline.race.verdict.summary import CROSS_CHECK, SECONDS, STEPS, WALL
 from fallline.score.document import ABOVE_NEXT, CONTESTANT, RANK, Field, interval, table_of
 from fallline.score.figures import figures
 
@@ -36,13 +38,45 @@ def document(summary: Summary, path: Path) -> Document:
     blocks += _of_several(summary) if several else _of_one(summary)
     if not several:
         blocks += [_quality(quality) for quality in summary.quality]
+    blocks += _distances(summary)
+    blocks += _settings(summary)
     blocks += curve_figures(summary)
     blocks += figures(summary.board)
     blocks += [Paragraph(line, detail=True) for line in _details(summary, path)]
-    blocks += [Verdict(quality.verdict) for quality in summary.quality]
-    blocks.append(Verdict(summary.verdict))
+    blocks += _answer(summary)
     result = summary.as_data()
     return Document(blocks, Provenance(data_id(result), str(path)), result=result)
+
+
+def _answer(summary: Summary) -> list[Block]:
+    """The last lines: which one to take and its cost, who is slower, what more time would buy, and code to paste."""
+    blocks: list[Block] = []
+    if summary.look is None or summary.board.studies >= CROSS_CHECK:
+        # Beside a choice by another rule it is a second opinion, and says so.
+        named = "" if summary.look is None else "Cross-check by an exact test of quality at equal time: "
+        blocks += [Verdict(f"{named}{quality.verdict}") for quality in summary.quality]
+    if summary.cross_check is not None:
+        blocks.append(Verdict(summary.cross_check))
+    blocks += [Verdict(line) for line in summary.lines]
+    if summary.further is not None:
+        blocks.append(Verdict(summary.further.sentence))
+    return [*blocks, *_to_paste(summary)]
+
+
+def _to_paste(summary: Summary) -> list[Block]:
+    setting = summary.settings.get(summary.choice or "")
+    if setting is None:
+        return []
+    told = [] if setting.sentence is None else [setting.sentence]
+    bytes_of = [cost.state_bytes for (_, name), cost in summary.calibration.items() if name == setting.contestant]
+    if bytes_of:
+        unit, name = byte_unit(max(bytes_of))
+        told.append(f"{setting.contestant} holds {max(bytes_of) / unit:.3g} {name} of states.")
+    if setting.code is None:
+        told.append(f"It is {setting.optimizer} with {setting.text}.")
+        return [Verdict(" ".join(told))]
+    blocks: list[Block] = [Verdict(" ".join(told))] if told else []
+    return [*blocks, Snippet(setting.code, "python")]
 
 
 def plan_document(plan: Estimate) -> Document:
@@ -96,6 +130,67 @@ def _of_several(summary: Summary) -> list[Table]:
     return found
 
 
+GROUP: Field = (Column("group"), lambda row: Text(row.groups))
+
+
+def _tested(summary: Summary) -> bool:
+    """Whether groups and chances of the exact test are shown: where they are all there is, or where it can separate."""
+    return summary.look is None or summary.board.studies >= CROSS_CHECK
+
+
+def _distances(summary: Summary) -> list[Table]:
+    """How far each contestant is behind the choice, by the rule that chose it."""
+    last = summary.look
+    if last is None or last.look.choice is None or len(last.look.standings) < 2:
+        return []
+    look = last.look
+    unit = "%" if look.relative else ""
+    of = {METRIC: "Quality at equal time", SCORE: "Score"}.get(last.quantity, f"Time to target in {last.clock}")
+
+    def shown(gap: float) -> float:
+        """Who is ahead by 8 % is one that the choice takes 8 % more time than, as sentences have it."""
+        return math.copysign(100 * math.expm1(abs(gap)), gap) if look.relative else gap
+
+    rows: list[tuple[Cell, ...]] = []
+    for standing in look.standings:
+        when = standing if standing.racing else when_it_left(summary.looks, standing.contestant)
+        ends = interval_of(when, look)
+        state = "" if standing.out_at is None else f"out at look {standing.out_at}, after {when.studies} studies"
+        if standing.contestant == look.choice:
+            rows.append((Text(standing.contestant), Missing(), Missing(), Text("the choice")))
+            continue
+        rows.append(
+            (
+                Text(standing.contestant),
+                Missing() if when.gap is None else Number(shown(when.gap)),
+                Missing() if ends is None else Range(shown(ends[0]), shown(ends[1])),
+                Text(summary.unfit.get(standing.contestant, state or "in contention")),
+            )
+        )
+    columns = (
+        CONTESTANT[0],
+        Column(f"behind {look.choice}{', ' + unit if unit else ''}", unit=unit, digits=1 if unit else 2),
+        Column("interval", unit=unit, align="left", digits=1 if unit else 2),
+        Column(f"after {counted(look.number, 'look')}", align="left"),
+    )
+    return [Table(f"{of}: distance to the choice", columns, rows)]
+
+
+def _settings(summary: Summary) -> list[Table]:
+    if not summary.settings:
+        return []
+    tuned = any(setting.tuned for setting in summary.settings.values())
+    title = "Settings that won most studies" if tuned else "Settings"
+    columns = [CONTESTANT[0], Column("setting", align="left", prose=True)]
+    columns += [Column("studies\nwon", digits="whole")] if tuned else []
+    rows: list[list[Cell]] = []
+    for row in summary.board.rows:
+        setting = summary.settings[row.contestant]
+        won: Cell = Number(setting.won, of=setting.studies) if setting.tuned else Missing()
+        rows.append([Text(row.contestant), Text(setting.text), *([won] if tuned else [])])
+    return [Table(title, columns, rows, detail=True)]
+
+
 def _median(summary: Summary, clock: str, contestant: str, workload: str) -> float:
     studies = list(summary.times[clock].cell(contestant, workload).values())
     return float(np.median(studies)) if studies else math.inf
@@ -129,8 +224,8 @@ def _one_workload(summary: Summary) -> list[Field]:
         (Column("wall\nclock", unit="s", digits="seconds"), median(WALL)),
         (Column("studies\nreached", digits="whole"), reached),
         (Column("score", digits=2), lambda row: Number(row.score, row.low, row.high)),
-        (Column("group"), lambda row: Text(row.groups)),
     ]
+    fields += [GROUP] if _tested(summary) else []
     fields += [(Column(f"states\n{name}", unit=name, digits="three"), states)] if calibrated else []
     return fields
 
@@ -144,12 +239,12 @@ def _spread(summary: Summary) -> list[Field]:
         studies = summary.times[clock].cell(row.contestant, workload).values()
         return Range(min(studies), max(studies)) if studies else Missing()
 
-    return [
+    fields: list[Field] = [
         CONTESTANT,
         (Column(f"{clock} to target,\nrange over studies", digits=digits), over_studies),
         (Column("score,\n95 % interval", digits=2), interval),
-        ABOVE_NEXT,
     ]
+    return [*fields, ABOVE_NEXT] if _tested(summary) else fields
 
 
 def _clock_digits(summary: Summary) -> tuple[str, Digits]:
@@ -162,8 +257,7 @@ def _scores(summary: Summary) -> list[Field]:
         *RANK,
         (Column("score", digits=4), lambda row: Number(row.score, row.low, row.high)),
         (Column("95 % interval", digits=2), interval),
-        (Column("group"), lambda row: Text(row.groups)),
-        ABOVE_NEXT,
+        *((GROUP, ABOVE_NEXT) if _tested(summary) else ()),
         (Column("workloads\nin time", digits="whole"), lambda row: Number(row.reached, of=count)),
     ]
 
@@ -256,8 +350,14 @@ def _details(summary: Summary, path: Path) -> list[str]:
         lines.append("Time to target: median over studies of steps × seconds per step, measured apart on one thread.")
     if summary.board.studies > 1:
         over = f"{summary.board.studies} studies" + (" and errors of step times" if SECONDS in summary.boards else "")
-        lines.append(f"Intervals and P(above next): bootstrap over {over}, indicative only.")
-    if summary.board.pairs:
+        which = "Intervals and P(above next)" if _tested(summary) else "Intervals of scores"
+        lines.append(f"{which}: bootstrap over {over}, indicative only.")
+    first = summary.board.rows[0].contestant
+    if summary.choice not in (None, first):
+        lines.append(
+            f"By medians over studies {first} is first; the choice is by means of logarithms, as its bound is."
+        )
+    if summary.board.pairs and _tested(summary):
         lines.append("Contestants that share a group letter cannot be told apart, by an exact test.")
     if len(summary.board.workloads) > 1:
         lines += _speedups(summary)

@@ -192,7 +192,7 @@ def taken_by_average(name: str | None) -> list[str]:
 def build(recipe: Recipe, point: Mapping[str, Any], model: nn.Module, total_steps: int) -> ScheduledOptimizer:
     """The optimizer of a recipe at one point of its settings; schedules and averages count on ``total_steps``."""
     maker = maker_of(recipe.optimizer)
-    options, schedule, average = _sorted(point, maker)
+    options, schedule, average = sorted_settings(point, maker)
     given = schedule.pop("warmup_factor", None)
     warmup = 0.0 if given is None else float(given)
     if given is not None and "warmup_steps" in maker.settings:
@@ -218,7 +218,7 @@ def _keep_peaks(optimizer: torch.optim.Optimizer, schedule: str) -> None:
         group["initial_lr"] = group["lr"]
 
 
-def _sorted(point: Mapping[str, Any], maker: Maker) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+def sorted_settings(point: Mapping[str, Any], maker: Maker) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Settings of the optimizer, of its schedule and of its average; single betas put into the tuple."""
     options: dict[str, Any] = {}
     schedule: dict[str, Any] = {}

@@ -328,6 +328,12 @@ class Results:
         with self.store.transaction() as database:
             database.execute("update run set ended = ? where id = ?", (time.time(), run))
 
+    def last_command(self) -> list[str]:
+        """The arguments of the last run; none where it was no command line that ran it."""
+        rows = self.store.rows("select command from run order by id desc limit 1")
+        found = self._parsed(rows[0]["command"]) if rows else []
+        return [str(word) for word in found] if isinstance(found, list) else []
+
     # ------------------------------------------------------------------ looks
 
     def add_look(self, number: int, studies: int, data: Mapping[str, Any]) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from fallline.race.clock.pace import STEPS
 from fallline.race.verdict.looks import STUDIES_ARE_UP, TIME_IS_UP
 from fallline.race.verdict.race_look import METRIC, SCORE, TIME, RaceLook
 from fallline.score.decision import NOBODY, Look, Standing
@@ -14,19 +15,33 @@ BEST = {TIME: "the fastest", METRIC: "the best", SCORE: "the best"}
 WORSE = {TIME: "slower", METRIC: "worse", SCORE: "worse"}
 
 
-def answer(looks: Sequence[RaceLook], ended_by: str, contestants: Sequence[str]) -> str:
-    """Which one to take, what that may cost, and who is slower."""
+RELIABLE = "Such verdicts are wrong in at most 2 of 100 races."
+
+
+def answer(
+    looks: Sequence[RaceLook], ended_by: str, contestants: Sequence[str], unfit: Mapping[str, str] | None = None
+) -> list[str]:
+    """Lines: which one to take and what that may cost, who is slower and by how much, the other clock.
+
+    ``unfit`` says of contestants why they could not be taken, however fast they are.
+    """
     if not looks:
-        return "Time was up before everybody had run three studies: no choice yet; more --minutes go on."
+        return ["Time was up before everybody had run three studies: no choice yet; more --minutes go on."]
     last = looks[-1]
     if ended_by == NOBODY or last.look.choice is None:
-        return "Nobody reached the target: no choice."
+        return ["Nobody reached the target: no choice."]
     if len(contestants) == 1:
-        return f"{last.look.choice} raced alone: there is nothing to compare."
-    parts = [_choice(last, ended_by), _slower(last), _behind(last)]
-    if ended_by in (TIME_IS_UP, STUDIES_ARE_UP):
-        parts.insert(0, "Time is up." if ended_by == TIME_IS_UP else f"{last.look.studies} studies do not decide it.")
-    return " ".join(part for part in parts if part)
+        return [f"{last.look.choice} raced alone: there is nothing to compare."]
+    found = unfit or {}
+    left_out = [f"Left out: {listed([f'{name} ({why})' for name, why in found.items()])}."] if found else []
+    parts = [
+        " ".join(part for part in (choice_of(last, left=set(found)), _ending(last, ended_by)) if part),
+        " ".join(part for part in (_slower(looks, set(found)), _behind(last), _either(last)) if part),
+        *left_out,
+        _other_clock(last),
+        RELIABLE if last.look.bound is not None else "",
+    ]
+    return [part for part in parts if part]
 
 
 def look_line(last: RaceLook) -> str:
@@ -54,35 +69,113 @@ def size(gap: float, look: Look) -> str:
     return f"{percent:.0f} %" if abs(percent) >= 9.95 else f"{percent:.1f} %"
 
 
-def _choice(last: RaceLook, ended_by: str) -> str:
+def choice_of(last: RaceLook, left: Collection[str] = ()) -> str:
+    """The first sentence: which one to take, and its cost."""
     look = last.look
     by = f" in {last.clock}" if last.quantity == TIME else ""
     worse = WORSE[last.quantity]
-    among = f"of these {len(look.standings)} it is {BEST[last.quantity]}{by}"
+    among = f"of these {sum(s.contestant not in left for s in look.standings)} it is {BEST[last.quantity]}{by}"
     if len(look.racing) == 1:
         return f"Take {look.choice}: {among}."
     if look.bound is None:
         return f"{look.choice} leads, but nothing is known yet of what that may cost."
-    cost = f"at most {size(look.bound, look)} {worse} than {BEST[last.quantity]}"
-    if ended_by in (TIME_IS_UP, STUDIES_ARE_UP):
-        return f"{look.choice} leads{by}, and is {cost}."
-    return f"Take {look.choice}: {among}, or {cost}."
+    return f"Take {look.choice}: {among}, or at most {size(look.bound, look)} {worse} than {BEST[last.quantity]}."
 
 
-def _slower(last: RaceLook) -> str:
-    out = [standing.contestant for standing in last.look.standings if not standing.racing]
-    return f"{WORSE[last.quantity].capitalize()} than it: {listed(out)}." if out else ""
+def _ending(last: RaceLook, ended_by: str) -> str:
+    """Why it ended before the bound was small enough; empty if it is."""
+    if ended_by not in (TIME_IS_UP, STUDIES_ARE_UP) or last.look.decided is not None:
+        return ""
+    wanted = size(last.look.within, last.look).replace(".0 %", " %")
+    if ended_by == TIME_IS_UP:
+        return f"Time was up before that was {wanted}."
+    return f"{last.look.studies} studies do not make that {wanted}."
+
+
+def _slower(looks: Sequence[RaceLook], unfit: Collection[str]) -> str:
+    """Those that left: how far they are behind, or that they did not get anywhere."""
+    last = looks[-1]
+    out = [s for s in last.look.standings if not s.racing and s.contestant not in unfit]
+    broken = [s for s in out if s.crashed == s.studies]
+    missed = [s for s in out if s.reached == 0 and s not in broken]
+    slower = [s for s in out if s not in broken and s not in missed]
+    parts = []
+    if slower:
+        told = [_how_far(when_it_left(looks, standing.contestant), last.look) for standing in slower]
+        parts.append(f"{WORSE[last.quantity].capitalize()} than it: {listed(told)}.")
+    if missed:
+        parts.append(f"Without a target in any study: {listed([s.contestant for s in missed])}.")
+    if broken:
+        parts.append(f"Could not be trained: {listed([s.contestant for s in broken])}.")
+    return " ".join(parts)
+
+
+def when_it_left(looks: Sequence[RaceLook], contestant: str) -> Standing:
+    """Its standing at the look that it left at, if the choice is still the same; later looks are stricter."""
+    last = looks[-1].look
+    found = last.standing(contestant)
+    then = next((look.look for look in looks if look.look.number == found.out_at), last)
+    return then.standing(contestant) if then.choice == last.choice else found
+
+
+def _how_far(standing: Standing, look: Look) -> str:
+    if standing.gap is None or standing.gap <= 0.0:
+        return standing.contestant
+    some = standing.reached < standing.studies
+    by = f"{standing.contestant} by {'at least ' if some else ''}{size(standing.gap, look)}"
+    if standing.low is None or standing.high is None or standing.low <= 0.0 or some:
+        return by
+    return f"{by} ({_span(standing.low, standing.high, look)})"
+
+
+def _span(low: float, high: float, look: Look) -> str:
+    first, second = size(low, look), size(high, look)
+    return f"{first.removesuffix(' %')} to {second}"
 
 
 def _behind(last: RaceLook) -> str:
-    others = [s for s in last.look.standings if s.racing and s.contestant != last.look.choice and s.gap is not None]
-    return f"{listed([_interval(s, last.look) for s in others])}." if others else ""
+    look = last.look
+    others = [s for s in look.standings if s.racing and s.contestant != look.choice and s.gap is not None]
+    return f"{listed([_interval(s, look) for s in others])}." if others else ""
 
 
 def _interval(standing: Standing, look: Look) -> str:
     assert standing.gap is not None
-    ends = ""
-    if standing.low is not None and standing.high is not None:
-        low = f"{size(-standing.low, look)} ahead" if standing.low < 0 else f"{size(standing.low, look)} behind"
-        ends = f" ({low} to {size(standing.high, look)} behind)"
-    return f"{standing.contestant} is {size(standing.gap, look)} behind{ends}"
+    side = "behind" if standing.gap >= 0.0 else "ahead"
+    ends, found = "", interval_of(standing, look)
+    if found is not None:
+        ends = f" ({_side(found[0], look)} to {_side(found[1], look)})"
+    return f"{standing.contestant} is {size(abs(standing.gap), look)} {side}{ends}"
+
+
+def _side(gap: float, look: Look) -> str:
+    return f"{size(abs(gap), look)} {'behind' if gap >= 0.0 else 'ahead'}"
+
+
+def interval_of(standing: Standing, look: Look) -> tuple[float, float] | None:
+    """How far behind the choice it may be: nobody in contention is ahead of it by more than the bound."""
+    if standing.low is None or standing.high is None:
+        return None
+    least = -math.inf if look.bound is None or not standing.racing else -look.bound
+    return max(standing.low, least), standing.high
+
+
+def _either(last: RaceLook) -> str:
+    pairs = [pair for pair in last.look.either if last.look.choice in pair]
+    if not pairs:
+        return ""
+    others = [name for pair in pairs for name in pair if name != last.look.choice]
+    less = size(last.look.within, last.look).replace(".0 %", " %")
+    return f"{listed([str(last.look.choice), *others])} differ by less than {less}: take either."
+
+
+def _other_clock(last: RaceLook) -> str:
+    """The bound in seconds where step times are too uncertain to decide by; nothing where seconds decided."""
+    if last.quantity != TIME or last.other is None or last.other_clock is None or last.clock == last.other_clock:
+        return ""
+    if last.clock != STEPS or last.clock_error is None:
+        return ""
+    known = f"step times are known to ± {100 * last.clock_error:.1f} % on this busy machine"
+    if last.other.bound is None:
+        return f"In {last.other_clock} nothing bounds it: {known}."
+    return f"In {last.other_clock} it may be up to {size(last.other.bound, last.other)} slower: {known}."

@@ -16,7 +16,7 @@ from fallline.race.clock.pace import Errors, errors_of_ratios, own_pace_errors
 from fallline.race.clock.sessions import Session
 from fallline.race.clock.step_clock import StepClock
 from fallline.race.engine.messages import CENSORED, CRASHED, FAILED, OUT_OF_MEMORY
-from fallline.race.plan import BUDGET, STEPS_CLOCK, Rules
+from fallline.race.plan import BUDGET, EXTERNAL, STEPS_CLOCK, Rules
 from fallline.race.results import Calibrated, Results, Row
 from fallline.race.results.phase import phase
 from fallline.race.verdict.crossing import Reached, reached
@@ -29,17 +29,23 @@ from fallline.race.verdict.early_stop import (
     latest,
     without_late,
 )
-from fallline.race.verdict.looks import Material, take
+from fallline.race.verdict.going_on import GoingOn, going_on
+from fallline.race.verdict.looks import STUDIES_ARE_UP, TIME_IS_UP, Material, take
 from fallline.race.verdict.misses import Curves, Miss, misses, standing
 from fallline.race.verdict.quality import Quality, qualities
 from fallline.race.verdict.race_look import RaceLook
 from fallline.race.verdict.sentences import answer
+from fallline.race.verdict.settings import Setting, settings_of
+from fallline.score.decision import FIRST_LOOK, WITHIN
 from fallline.score.leaderboard import Leaderboard, leaderboard, without_infinity
 from fallline.score.times import StudyTimes
 from fallline.workloads.loading import HELD_OUT
+from fallline.workloads.workload import LOWER
 
 SECONDS, STEPS, WALL = pace.SECONDS, pace.STEPS, "wall"
 CLOCKS = {SECONDS: "steps × calibrated seconds per step", STEPS: "steps", WALL: "wall clock of the trials"}
+CROSS_CHECK = 7
+"""Studies from which on the exact test is shown beside the choice: with fewer it can separate nobody of five."""
 MUCH_SLOWER = 0.2
 """A step that took this much longer when it was measured than in the trials was measured on a busy machine."""
 
@@ -76,6 +82,23 @@ class Summary:
     """From the first one.  Of a fixed design there is one, once all its trials have ended."""
     ended_by: str | None = None
     """Why a race in rounds has ended; None while it runs, and in a fixed design."""
+    settings: Mapping[str, Setting] = dataclasses.field(default_factory=dict)
+    """Those that each contestant raced with, or that won."""
+    further: GoingOn | None = None
+    """How the race could go on, and what that would buy."""
+    unfit: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Contestants that do not fit the memory that was asked for, and why."""
+
+    @property
+    def look(self) -> RaceLook | None:
+        """The look that the choice is taken from; None if there is none yet, or if it saw too few studies."""
+        if not self.looks or self.looks[-1].look.studies < FIRST_LOOK:
+            return None
+        return self.looks[-1] if self.ended_by is not None or not self.rules.in_rounds else None
+
+    @property
+    def choice(self) -> str | None:
+        return None if self.look is None else self.look.look.choice
 
     @property
     def board(self) -> Leaderboard:
@@ -103,10 +126,22 @@ class Summary:
 
     @property
     def verdict(self) -> str:
+        """The answer: which one to take, what that may cost, and who is slower."""
+        return " ".join(self.lines)
+
+    @property
+    def lines(self) -> list[str]:
+        """The verdict in parts that stand on lines of their own."""
+        if not self.broken and self.ended_by is not None:
+            return answer(self.looks, self.ended_by, self.contestants, self.unfit)
+        if not self.broken and not self.unfinished and self.look is not None and len(self.contestants) > 1:
+            ended = self.look.look.decided or STUDIES_ARE_UP
+            return answer(self.looks, ended, self.contestants, self.unfit)
+        return [self._without_a_look()]
+
+    def _without_a_look(self) -> str:
         if self.broken:
             return f"No trial could be trained to its end; {self.notes[0]}."
-        if self.ended_by is not None:
-            return answer(self.looks, self.ended_by, self.contestants)
         if self.unfinished or self.rules.in_rounds:  # between two rounds nothing is to run, and yet it has not ended
             left = "1 trial is" if self.unfinished == 1 else f"{self.unfinished} trials are"
             now = f"{self.phase}; " if self.phase else ""
@@ -116,6 +151,13 @@ class Summary:
         if never and len(never) < len(self.board.rows):
             sentence += f" Without a target reached in time in most studies: {', '.join(never)}."
         return sentence
+
+    @property
+    def cross_check(self) -> str | None:
+        """The exact test of the leaderboard, which knows nothing of the noise of others, from enough studies on."""
+        if self.look is None or self.board.studies < CROSS_CHECK or not self.board.pairs:
+            return None
+        return f"Cross-check by an exact test of time to target: {self.board.verdict}"
 
     def _top_two(self) -> dict[str, Any] | None:
         """The comparison of the first two, and how many studies each would separate them."""
@@ -154,6 +196,11 @@ class Summary:
                 "phase": self.phase,
                 "warning": self.warning,
                 "verdict": self.verdict,
+                "choice": self.choice,
+                "cross_check": self.cross_check,
+                "settings": [dataclasses.asdict(setting) for setting in self.settings.values()],
+                "going_on": None if self.further is None else dataclasses.asdict(self.further),
+                "does_not_fit": dict(self.unfit),
                 "top_two": self._top_two(),
                 "looks": [look.as_data() for look in self.looks],
                 "ended_by": self.ended_by,
@@ -233,6 +280,53 @@ def summarize(results: Results) -> Summary:
         phase=phase(results),
         looks=looks,
         ended_by=results.ended_by,
+        settings=settings_of(
+            results.contestants(),
+            counted,
+            _measure(rules, crossed, curves, workloads),
+            tuned=rules.tuned,
+            timed=rules.ruleset == EXTERNAL,
+        ),
+        further=_further(results, rules, looks),
+    )
+
+
+def _measure(
+    rules: Rules, crossed: Mapping[int, Reached], curves: Curves, workloads: Mapping[str, Mapping[str, Any]]
+) -> Callable[[Row], float]:
+    """By what the trials of a study are compared, less is better: steps to target, or the metric at the end."""
+    if rules.ruleset != BUDGET:
+        return lambda row: crossed[row.id].steps
+
+    def final(row: Row) -> float:
+        sign = 1.0 if workloads[row.workload]["facts"]["direction"] == LOWER else -1.0
+        last = curves.get(row.id, ())[-1:]
+        value = last[0][1] if last and last[0][0] == row.max_steps else None
+        return math.inf if value is None else sign * value
+
+    return final
+
+
+def _further(results: Results, rules: Rules, looks: Sequence[RaceLook]) -> GoingOn | None:
+    """What more studies would buy: the bound that was asked for, or half of it where that is reached."""
+    if not looks or looks[-1].look.choice is None or looks[-1].look.studies < FIRST_LOOK:
+        return None
+    last = looks[-1]
+    goal = last.look
+    reason = results.ended_by if rules.in_rounds else goal.decided or STUDIES_ARE_UP
+    if reason == WITHIN:
+        half = dataclasses.replace(material_of(results), rules=dataclasses.replace(rules, within=rules.within / 2))
+        studies = {standing.contestant: standing.studies for standing in goal.standings}
+        goal = take(half, studies, looks[:-1]).look
+    elif reason not in (TIME_IS_UP, STUDIES_ARE_UP):
+        return None
+    return going_on(
+        looks,
+        goal,
+        results.seconds_used,
+        results.last_command(),
+        fixed=not rules.in_rounds,
+        limited=rules.minutes is not None,
     )
 
 

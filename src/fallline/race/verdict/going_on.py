@@ -1,0 +1,96 @@
+"""What more time would buy, with the command that goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import shlex
+from collections.abc import Sequence
+
+from fallline.race.verdict.race_look import RaceLook
+from fallline.race.verdict.sentences import size
+from fallline.score.decision import Look
+
+MOST_MINUTES = 60 * 24 * 7
+"""A race that would take longer is not proposed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class GoingOn:
+    """A race that goes on until its bound is as small as this."""
+
+    within: float
+    studies: int
+    """More of each of those in contention."""
+    minutes: float | None
+    """More, as fast as so far; None in a fixed design."""
+    command: str
+    sentence: str
+
+
+def going_on(
+    looks: Sequence[RaceLook], goal: Look, seconds_used: float, command: Sequence[str], *, fixed: bool, limited: bool
+) -> GoingOn | None:
+    """``goal`` is the last look with the bound that is wanted; ``limited``: the race has a time limit.
+
+    None where no number of studies would do, or nothing is left to decide.
+    """
+    more = goal.more_studies
+    if not more or len(goal.racing) < 2:
+        return None
+    wanted = size(goal.within, goal).replace(".0 %", " %")
+    share = wanted.replace(" ", "") if goal.relative else f"{goal.within:g}"
+    if fixed:
+        total = goal.studies + more
+        text = command_with(command, {"--studies": str(total)})
+        sentence = f"About {more} more studies of each would make that {wanted}: `{text}` goes on."
+        return GoingOn(goal.within, more, None, text, sentence)
+    minutes = more * len(goal.racing) * seconds_per_study(looks) / 60
+    if not 0.0 < minutes <= MOST_MINUTES:
+        return None
+    options = {} if goal.within == looks[-1].look.within else {"--within": share}
+    if limited or not options:
+        options["--minutes"] = f"{math.ceil(seconds_used / 60 + 1.1 * minutes)}"
+    text = command_with(command, options)
+    sentence = f"About {_minutes(minutes)} more would make that {wanted}: `{text}` goes on."
+    return GoingOn(goal.within, more, minutes, text, sentence)
+
+
+def seconds_per_study(looks: Sequence[RaceLook]) -> float:
+    """Of one contestant, as many side by side as there were: from the second round on, as the first one measures steps.
+
+    From the first where there is no other.
+    """
+    runs = [sum(standing.studies for standing in look.look.standings) for look in looks]
+    if len(looks) > 1 and runs[-1] > runs[0]:
+        return (looks[-1].seconds_used - looks[0].seconds_used) / (runs[-1] - runs[0])
+    return looks[-1].seconds_used / max(1, runs[-1])
+
+
+def command_with(command: Sequence[str], options: dict[str, str]) -> str:
+    """The command that was given, with other values of some options; of an unknown one its beginning.
+
+    >>> command_with(["race", "my net.py", "--minutes", "3", "--anew"], {"--minutes": "8"})
+    "fallline race 'my net.py' --minutes 8"
+    """
+    given = " ".join(f"{name} {value}" for name, value in options.items())
+    if not command or command[0] != "race":
+        return f"fallline race … {given}"
+    kept: list[str] = []
+    skipped = False
+    for word in command:
+        name = word.partition("=")[0]
+        if skipped or word == "--anew":
+            skipped = False
+        elif name in options or name == "--until":
+            skipped = "=" not in word
+        else:
+            kept.append(word)
+    return f"{shlex.join(['fallline', *kept])} {given}"
+
+
+def _minutes(minutes: float) -> str:
+    if minutes >= 90:
+        return f"{minutes / 60:.1f} hours"
+    whole = max(1, math.ceil(minutes))
+    return "a minute" if whole == 1 else f"{whole} minutes"
