@@ -18,7 +18,7 @@ BOARD = {
 RACE = {
     "rules", "workloads", "clocks", "calibration", "statuses", "quality_at_budget", "training_hours",
     "evaluation_hours", "saved_hours", "notes", "unfinished", "phase", "warning", "verdict", "top_two",
-    "looks", "ended_by",
+    "looks", "ended_by", "pace_errors", "misses", "curves",
 }  # fmt: skip
 STEP = {
     "preset", "data", "file", "machines", "tables", "winners", "told_apart", "compiling", "recommendations", "regions",
