@@ -93,7 +93,11 @@ def _head(summary: Summary, numbered: bool) -> list[str]:
     rules = summary.rules
     how = {
         "external": f"{counted(rules.trials, 'quasirandom trial')} a study",
-        "self": "fixed settings" if rules.self_factor == 1 else f"no tuning, {rules.self_factor:g}× budget",
+        "self": f"settings chosen from {rules.search} each"
+        if rules.search
+        else "fixed settings"
+        if rules.self_factor == 1
+        else f"no tuning, {rules.self_factor:g}× budget",
         "budget": ("equal time" if rules.seconds is None else f"{rules.seconds:g} s of training each")
         + (f", {rules.trials} trials a study" if rules.trials > 1 else ", fixed settings"),
     }[rules.ruleset]

@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from fallline.race.contestants import Contestant
 from fallline.race.measuring import Measuring
-from fallline.race.plan import Entry, Round, Rules, Trial, next_round, trials_of_study
+from fallline.race.plan import Entry, Round, Rules, Trial, next_round, trials_of_study, with_settings
 from fallline.race.results import Results, Row
 from fallline.race.verdict.looks import TIME_IS_UP, over, take
 from fallline.race.verdict.race_look import RaceLook
@@ -35,9 +36,12 @@ class Rounds:
         planned: Callable[[int, int], None] = lambda done, total: None,
         clock: Measuring | None = None,
         now: Callable[[], float] = time.monotonic,
+        found: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
     ):
+        """``found`` has the settings that a search gave to a contestant on a workload."""
         self._entries, self._contestants, self._rules, self._results = entries, contestants, rules, results
         self._looked, self._planned, self._clock, self._now = looked, planned, clock, now
+        self._found = {} if found is None else found
         self._measures = False
         """Whether steps are measured again at the end of this round: nothing may then run ahead of it."""
         self._begun = now() - results.seconds_used
@@ -92,7 +96,7 @@ class Rounds:
 
     def expired(self) -> bool:
         """Whether the race is over; trials that still run are then left."""
-        if self.ended_by is None and self._rules.minutes is not None and self.seconds_used >= 60 * self._rules.minutes:
+        if self.ended_by is None and self._rules.time_is_up(self.seconds_used, len(self._looks)):
             self.ended_by = TIME_IS_UP
         return self.ended_by is not None
 
@@ -136,8 +140,11 @@ class Rounds:
         )
 
     def _of_study(self, study: int, names: Sequence[str]) -> list[Trial]:
-        who = [self._contestants[name] for name in names]
-        return [t for entry in self._entries.values() for t in trials_of_study(entry, who, self._rules, study)]
+        made = []
+        for entry in self._entries.values():
+            who = [with_settings(self._contestants[name], self._found.get((entry.name, name))) for name in names]
+            made += trials_of_study(entry, who, self._rules, study)
+        return made
 
     def _take_rows(self) -> None:
         rows = [row for row in self._results.rows() if row.workload in self._entries]

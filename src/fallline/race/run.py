@@ -11,6 +11,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from fallline.measure import machine
 from fallline.race import step_costs
@@ -37,6 +38,7 @@ from fallline.race.measuring import Measuring, measure_and_store
 from fallline.race.plan import (
     BUDGET,
     RACE,
+    SEARCH,
     STEPS_CLOCK,
     TARGET,
     Entry,
@@ -45,9 +47,11 @@ from fallline.race.plan import (
     target_horizon,
     target_trials,
     trials,
+    with_settings,
 )
 from fallline.race.results import Results, Row, resume
 from fallline.race.rounds import Rounds, store_final_look
+from fallline.race.search import Search
 from fallline.race.trial_queue import FixedQueue, TrialQueue
 from fallline.race.verdict.early_stop import EarlyStop
 from fallline.race.verdict.race_look import RaceLook
@@ -100,6 +104,8 @@ class Race:
         """Trials of which it was told that a checkpoint could not be saved."""
         self._lengths: dict[tuple[str, str, str], int] = {}
         """(kind, workload, contestant) → the steps of its trials, where time is equal and one has begun."""
+        self._found: dict[tuple[str, str], dict[str, Any]] = {}
+        """(workload, contestant) → the setting that a search gave it."""
 
     @property
     def reference(self) -> Contestant:
@@ -111,6 +117,7 @@ class Race:
         self.results.begin(self.entries.values(), self.contestants.values(), self.rules)
         # Before anything is measured: whoever asks for the status meanwhile sees what is to run.
         rounds = self._rounds() if self.rules.in_rounds else None
+        expired = rounds.expired if rounds is not None else lambda: False
         if rounds is not None:
             rounds.begin()
         else:
@@ -128,7 +135,9 @@ class Race:
         for prepare in (self._check, self._calibrate):
             for entry in list(self.entries.values()):
                 prepare(entry)
-        self._set_targets()
+        self._search(expired)
+        if not expired():
+            self._set_targets(expired)
         if not self.entries:
             with contextlib.suppress(OSError):  # there are checkpoints of an earlier run
                 self.results.checkpoints.rmdir()
@@ -155,6 +164,7 @@ class Race:
             tell.looked,
             tell.round_planned,
             self.measuring(),
+            found=self._found,
         )
 
     def measuring(self) -> Measuring:
@@ -234,14 +244,44 @@ class Race:
         optimizers = resume.optimizer_files(self.contestants.values())
         return calibrate_command(self.results.path, dict.fromkeys([*workloads.values(), *optimizers.values()]))
 
-    def _set_targets(self) -> None:
+    def _search(self, expired: Callable[[], bool]) -> None:
+        """A setting for each contestant on each workload, if the rules ask for a search; the race then runs with it."""
+        if not self.rules.search or not self.entries:
+            return
+        search = Search(self.entries, self.contestants, self.rules, self.results, expired)
+        to_run = search.begin()
+        if to_run:
+            self.progress.notice(f"Searching a setting of each contestant: {self.rules.search} are tried, on one seed")
+            self._run_trials(SEARCH, search)
+        self._found.update(search.found())
+        for (workload, contestant), point in self._found.items():
+            self.results.set_point(workload, contestant, point)
+        if to_run and not expired():
+            self._tell_found()
+
+    def _tell_found(self) -> None:
+        for workload in self.entries:
+            told = []
+            for name, contestant in self.contestants.items():
+                point = self._found.get((workload, name))
+                if point is not None:
+                    varied = contestant.space or point
+                    told.append(f"{name} {', '.join(f'{key} {point[key]:.3g}' for key in varied if key in point)}")
+                elif contestant.space or contestant.points:
+                    told.append(f"{name} its documented setting, as no trial gave a value")
+            self.progress.notice(f"Chosen on {workload}: {'; '.join(told)}")
+
+    def _set_targets(self, expired: Callable[[], bool]) -> None:
         """Where a workload has no target: what the reference finds in two thirds of the budget."""
         without = [e for e in self.entries.values() if self.results.workloads()[e.name]["target"] is None]
         for entry in without:
             self.progress.notice(f"{entry.name} has no target: {self.reference.name} sets it")
-            self.results.add_trials(target_trials(entry, self.reference, self.rules))
+            setter = with_settings(self.reference, self._found.get((entry.name, self.reference.name)))
+            self.results.add_trials(target_trials(entry, setter, self.rules))
         if without:
-            self._run_trials(TARGET)
+            self._run_trials(TARGET, expired=expired)
+        if any(row.status is None for row in self.results.rows(TARGET)):
+            return  # time is up; the same command with more of it goes on
         for entry in without:
             bests = self._best_values(entry)
             searched = searches(self.reference, self.rules)
@@ -271,7 +311,15 @@ class Race:
             seconds = self.rules.seconds or self._budget_seconds(row.workload, clock)
             steps = clock.steps_within(row.workload, row.contestant, seconds)
             return steps if row.kind == RACE else target_horizon(steps)
-        return self.rules.most_steps(self.entries[row.workload].workload.max_steps, row.kind)
+        workload = self.entries[row.workload].workload
+        if row.kind == SEARCH and workload.target is None:
+            return target_horizon(workload.max_steps)  # as the runs that set its target, which come after
+        return self.rules.most_steps(workload.max_steps, row.kind)
+
+    def _ends_at_target(self, row: Row) -> bool:
+        """Whether a trial runs to the target; a search only if the target was given, and not set after it."""
+        given = self.entries[row.workload].workload.target is not None
+        return row.kind == RACE or (row.kind == SEARCH and given)
 
     def _budget_seconds(self, workload: str, clock: StepClock) -> float:
         """The seconds that the reference takes for the workload's budget."""
@@ -280,7 +328,9 @@ class Race:
         unit = next(name for name in others if clock.knows(workload, name))
         return clock.seconds(workload, unit, self.entries[workload].workload.max_steps)
 
-    def _run_trials(self, kind: str, rounds: Rounds | None = None) -> None:
+    def _run_trials(
+        self, kind: str, queue: Rounds | Search | None = None, expired: Callable[[], bool] = lambda: False
+    ) -> None:
         stored = self.results.workloads()
         for name, entry in self.entries.items():
             target = stored[name]["target"]
@@ -304,11 +354,11 @@ class Race:
         unable = [row for row in waiting if (row.workload, row.contestant) in self._unable]
         for row in unable:
             self._ended(row, self._unable[row.workload, row.contestant], stop)
-        if rounds is not None:
-            rounds.start()
-            if rounds.ended_by is None and self._run is None:
+        if queue is not None:
+            queue.start()
+            if self._run is None and not queue.expired():
                 self._run = self.results.start_run(machine.describe(), self.command)
-        self._drain(rounds or FixedQueue(row for row in waiting if row not in unable), clock, stop)
+        self._drain(queue or FixedQueue((row for row in waiting if row not in unable), expired), clock, stop)
 
     def _drain(self, queue: TrialQueue, clock: StepClock, stop: EarlyStop) -> None:
         """Runs trials until the queue has no more; those that run when it is over are left as they are."""
@@ -368,7 +418,7 @@ class Race:
             point=row.point,
             seed=row.seed,
             max_steps=max_steps,
-            stop_at_target=self.rules.ruleset != BUDGET and row.kind == RACE,
+            stop_at_target=self.rules.ruleset != BUDGET and self._ends_at_target(row),
             checkpoint=str(self._checkpoint(row)),
             recorded=recorded,
             save_every=self.save_every,
@@ -377,7 +427,8 @@ class Race:
         self.engine.submit(slot, RunTrial(step_costs.workload_request(self.entries[row.workload], goal), task))
 
     def _evaluated(self, row: Row, event: Evaluation, stop: EarlyStop) -> Reply:
-        reached = row.kind == RACE and event.value is not None and self._goals[row.workload].reached(event.value)
+        goal = self._goals[row.workload]
+        reached = self._ends_at_target(row) and event.value is not None and goal.reached(event.value)
         if not self.results.add_evaluation(row.id, event, reached):
             self.results.remark(row.id, f"not deterministic: step {event.step} gave another value when it was repeated")
         if event.unsaved and row.id not in self._unsaved:

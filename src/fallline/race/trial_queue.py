@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from fallline.race.results import Row
@@ -25,16 +25,13 @@ class TrialQueue(Protocol):
 class FixedQueue:
     """All trials of a fixed design, in their order."""
 
-    def __init__(self, rows: Iterable[Row]):
-        self._waiting = deque(rows)
+    def __init__(self, rows: Iterable[Row], expired: Callable[[], bool] = lambda: False):
+        self._waiting, self.expired = deque(rows), expired
 
     def next(self) -> Row | None:
-        return self._waiting.popleft() if self._waiting else None
+        return self._waiting.popleft() if self._waiting and not self.expired() else None
 
     def put_back(self, row: Row) -> None:
         self._waiting.appendleft(row)
 
     def ended(self, row: Row) -> None: ...
-
-    def expired(self) -> bool:
-        return False

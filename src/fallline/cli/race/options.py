@@ -41,9 +41,24 @@ class Entered:
             help="Race at several sizes and say how advantages change: steps=0.5,1,2, or width=0.5,1,2.",
         ),
     ] = None
+    space: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--space",
+            metavar="[NAME.]SETTING=RANGE",
+            help="What is searched: lr=1e-4:1e-1, lion.lr=1e-4:1e-2, momentum=0.8:0.95:linear, or a list, "
+            "lr=1e-3,3e-3; may be repeated.",
+        ),
+    ] = None
     held_out: Annotated[bool, typer.Option("--held-out", help="Race the held-out variants of the workloads too.")] = (
         False
     )
+
+    @property
+    def several(self) -> bool:
+        """More than one workload, or one at several sizes."""
+        many = len(self.workloads or ()) > 1 or "algoperf" in (self.workloads or ())
+        return many or self.held_out or self.ladder is not None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +70,15 @@ class Design:
         typer.Option("--ruleset", help="external (tuned), self (untuned, 3× budget) or budget (equal time)."),
     ] = None
     trials: Annotated[int | None, typer.Option("--trials", min=1, help="Quasirandom trials per study.")] = None
+    search: Annotated[
+        int | None,
+        typer.Option(
+            "--search",
+            min=0,
+            max=100,
+            help="Learning rates that each tries before the race; 5 for one workload, 0: documented settings.",
+        ),
+    ] = None
     studies: Annotated[
         int | None,
         typer.Option("--studies", min=1, help="So many studies of everybody, instead of rounds; AlgoPerf: 5."),

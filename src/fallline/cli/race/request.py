@@ -34,9 +34,10 @@ def read_request(entered: Entered, design: Design, results: Path | None) -> Requ
     """The race that the options ask for, or :class:`BadInput` that names one of them."""
     from fallline.race.defaults import WORKLOAD
 
-    rules = read_rules(design, entered.workloads, entered.max_steps)
+    rules = read_rules(design, entered.workloads, entered.max_steps, several=entered.several)
     entries = read_entries(entered.workloads or [WORKLOAD], entered.target, entered.max_steps, entered.held_out)
     contestants = read_contestants(entered.optimizers or [], entered.toml)
+    contestants = in_spaces(contestants, entered.space or [], rules)
     name = None
     if entered.ladder is not None:
         from fallline.cli.race.ladder import on_ladder
@@ -46,13 +47,14 @@ def read_request(entered: Entered, design: Design, results: Path | None) -> Requ
     return Request(entries, contestants, rules, results or default_results(entries, name))
 
 
-def read_rules(design: Design, workloads: list[str] | None, max_steps: int | None = None) -> Rules:
-    from fallline.race.defaults import RULES
-    from fallline.race.plan import BUDGET, CLOCKS, ROUNDS, RULESETS, SELF, STEPS_CLOCK, Rules
-    from fallline.race.plan.rules import DEFAULT_WITHIN, DEFAULT_WITHIN_METRIC
-    from fallline.score.decision import FIRST_LOOK
+def read_rules(
+    design: Design, workloads: list[str] | None, max_steps: int | None = None, *, several: bool = False
+) -> Rules:
+    """``several``: more than one workload is raced, or one at several sizes."""
+    from fallline.race.plan import BUDGET, CLOCKS, RULESETS, SELF, STEPS_CLOCK, Rules
+    from fallline.race.plan.rules import DEFAULT_MINUTES, DEFAULT_WITHIN, DEFAULT_WITHIN_METRIC
 
-    default = RULES if not workloads and design.ruleset is None else Rules(studies=FIRST_LOOK, design=ROUNDS)
+    default = default_rules(design, workloads or [], several)
     chosen = design.ruleset or default.ruleset
     trials, seconds, clock = design.trials, design.seconds, design.clock
     if chosen not in RULESETS:
@@ -70,7 +72,10 @@ def read_rules(design: Design, workloads: list[str] | None, max_steps: int | Non
             raise BadInput(f"--seconds {seconds:g}: is for an equal-time race; give --ruleset budget too")
         if max_steps is not None:
             raise BadInput(f"--seconds {seconds:g}, --max-steps {max_steps}: are two budgets; give one of them")
+    unlimited = design.minutes is None and design.until is None and design.within is None
     return Rules(
+        search=default.search,
+        minutes_after_a_look=DEFAULT_MINUTES if default.search and unlimited else None,
         ruleset=chosen,
         trials=trials or (1 if chosen == BUDGET else default.trials),
         studies=design.studies or default.studies,
@@ -81,6 +86,56 @@ def read_rules(design: Design, workloads: list[str] | None, max_steps: int | Non
         seconds=seconds,
         **read_ending(design, DEFAULT_WITHIN_METRIC if chosen == BUDGET else DEFAULT_WITHIN),
     )
+
+
+def default_rules(design: Design, workloads: list[str], several: bool) -> Rules:
+    """The rules of a race where its options say nothing else.
+
+    On one workload everybody finds its learning rate in a short search and races with it; on ``chars`` documented
+    settings are there already.  A ruleset, trials or studies ask for AlgoPerf's way: tuning in every study.
+    """
+    from fallline.race.defaults import RULES, WORKLOAD
+    from fallline.race.plan import ROUNDS, Rules
+    from fallline.race.plan.rules import SEARCHED
+    from fallline.score.decision import FIRST_LOOK
+
+    asked = {"--ruleset": design.ruleset, "--trials": design.trials, "--studies": design.studies}
+    given = [f"{name} {value}" for name, value in asked.items() if value is not None]
+    if design.search is not None and (given or several):
+        with_what = given[0] if given else "several workloads"
+        raise BadInput(f"--search {design.search}: is for one race with settings found before it, not with {with_what}")
+    if design.search is not None:
+        return dataclasses.replace(RULES, search=design.search)
+    if not workloads:
+        return RULES if design.ruleset is None else Rules(studies=FIRST_LOOK, design=ROUNDS)
+    if given or several:
+        return Rules(studies=FIRST_LOOK, design=ROUNDS)
+    documented = [spec_of(name) for name in workloads] == [WORKLOAD]
+    return RULES if documented else dataclasses.replace(RULES, search=SEARCHED)
+
+
+def in_spaces(contestants: list[Contestant], given: list[str], rules: Rules) -> list[Contestant]:
+    """The contestants with the ranges of ``--space``, and where a search precedes the race with what that varies."""
+    from fallline.race.contestants import BadContestant
+    from fallline.race.contestants.checks import check
+    from fallline.race.contestants.ranges import BadRange, narrowed, read_range, with_range
+
+    try:
+        ranges = [read_range(text) for text in given]
+        made = list(contestants)
+        for wanted in ranges:
+            made = with_range(made, wanted)
+        made = [narrowed(contestant, ranges) for contestant in made] if rules.search else made
+    except BadRange as error:
+        raise BadInput(f"--space {error}") from None
+    if given and not (rules.search or rules.tuned):
+        raise BadInput(f"--space {given[0]}: nothing is tuned in this race; give --search 5 or --trials 5 too")
+    try:
+        for contestant in made:
+            check(contestant)
+    except BadContestant as error:
+        raise BadInput(f"--space: {error}" if given else str(error)) from None
+    return made
 
 
 def read_ending(design: Design, within: float) -> dict[str, Any]:

@@ -13,12 +13,14 @@ from fallline.race.plan.rules import (
     RACE,
     ROUNDS,
     RULESETS,
+    SEARCH,
     SELF,
     STEPS_CLOCK,
     TARGET,
     Rules,
     target_horizon,
 )
+from fallline.race.plan.search import search_trials, with_settings
 from fallline.race.plan.trials import (
     Trial,
     reference_of,
@@ -40,6 +42,7 @@ __all__ = [
     "RACE",
     "ROUNDS",
     "RULESETS",
+    "SEARCH",
     "SELF",
     "STEPS_CLOCK",
     "TARGET",
@@ -50,10 +53,12 @@ __all__ = [
     "first_round",
     "next_round",
     "reference_of",
+    "search_trials",
     "searches",
     "target_horizon",
     "target_trials",
     "trials",
     "trials_in_study",
     "trials_of_study",
+    "with_settings",
 ]

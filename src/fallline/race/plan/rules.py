@@ -26,8 +26,13 @@ SELF_TUNING_FACTOR = 3.0
 MOST_TRIALS = 100_000
 """The most trials of a race: more than anybody runs, and few enough to draw their points in seconds."""
 
-RACE, TARGET = "race", "target"
-"""Kinds of trials: those that are scored, and those of the reference that set a target where there is none."""
+RACE, TARGET, SEARCH = "race", "target", "search"
+"""Kinds of trials: those that are scored, those of the reference that set a target where there is none, and those that
+find a setting for each contestant before the race."""
+SEARCHED = 5
+"""Settings that each contestant tries before the race, where the race finds them itself."""
+DEFAULT_MINUTES = 10.0
+"""Where a race that finds settings itself ends if no end was asked for: the first look is waited for."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +58,10 @@ class Rules:
     """``leader``: the race goes on until one is left."""
     minutes: float | None = None
     """When a race in rounds ends that is not decided, earlier runs of it included."""
+    minutes_after_a_look: float | None = None
+    """The same, but not before the first look: a race that nobody limited still ends with a choice."""
+    search: int = 0
+    """Settings that each contestant tries before the race, which is then run with the best of them; 0: no search."""
 
     @property
     def in_rounds(self) -> bool:
@@ -89,7 +98,18 @@ class Rules:
 
     def ending(self) -> dict[str, Any]:
         """The settings that say when the race ends; they may change when it goes on."""
-        return {"design": self.design, "within": self.within, "until": self.until, "minutes": self.minutes}
+        return {
+            "design": self.design,
+            "within": self.within,
+            "until": self.until,
+            "minutes": self.minutes,
+            "minutes_after_a_look": self.minutes_after_a_look,
+        }
+
+    def time_is_up(self, seconds_used: float, looks: int) -> bool:
+        """After so many seconds and looks."""
+        limits = (self.minutes, self.minutes_after_a_look if looks else None)
+        return any(limit is not None and seconds_used >= 60 * limit for limit in limits)
 
     def fixed(self) -> dict[str, Any]:
         """The settings that must not change when a race goes on; studies may become more."""
@@ -101,6 +121,7 @@ class Rules:
             "clock": self.clock,
             "early_stop": self.early_stop,
             "seconds": self.seconds,
+            "search": self.search or None,
         }
 
 

@@ -66,7 +66,7 @@ def trials_of_study(entry: Entry, contestants: Sequence[Contestant], rules: Rule
                         contestant.name,
                         study,
                         number,
-                        _seed(rules, entry.draws, _draws_of(contestant), study, number),
+                        _seed(rules, entry.draws, draws_of(contestant), study, number),
                         points[contestant.name][number - 1],
                     )
                 )
@@ -104,11 +104,11 @@ def target_trials(entry: Entry, reference: Contestant, rules: Rules) -> list[Tri
 
 def _points(contestant: Contestant, workload: str, study: int, rules: Rules) -> list[dict[str, Any]]:
     searched = json.dumps([plain(contestant.space), plain(contestant.points)])
-    seed = 1 + mixed(rules.seed, "points", workload, _draws_of(contestant), searched) % (2**31 - 1)
+    seed = 1 + mixed(rules.seed, "points", workload, draws_of(contestant), searched) % (2**31 - 1)
     return contestant.trial_points(trials=rules.trials, study=study, seed=seed, tuned=rules.tuned)
 
 
-def _draws_of(contestant: Contestant) -> str:
+def draws_of(contestant: Contestant) -> str:
     return contestant.name if contestant.own_draws else ""
 
 

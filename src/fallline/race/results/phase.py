@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fallline.race.plan import STEPS_CLOCK, TARGET
+from fallline.race.plan import SEARCH, STEPS_CLOCK, TARGET
 from fallline.race.results.results_file import Results
 
 
@@ -10,11 +10,17 @@ def phase(results: Results) -> str | None:
     """In a few words; None once the race's own trials are all that is left, or nothing is."""
     if all(row.status is not None for row in results.rows()):
         return None
-    return _setting_targets(results) or _checking(results) or _measuring(results)
+    return _searching(results) or _setting_targets(results) or _checking(results) or _measuring(results)
 
 
 def _workloads(results: Results) -> dict[str, dict[str, object]]:
     return {name: about for name, about in results.workloads().items() if about["problem"] is None}
+
+
+def _searching(results: Results) -> str | None:
+    rows = results.rows(SEARCH)
+    ended = sum(row.status is not None for row in rows)
+    return f"searching settings: {ended} of {len(rows)} trials have ended" if ended < len(rows) else None
 
 
 def _setting_targets(results: Results) -> str | None:

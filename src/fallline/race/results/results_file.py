@@ -217,6 +217,8 @@ class Results:
             within=stored.get("within", Rules.within),
             until=stored.get("until"),
             minutes=stored.get("minutes"),
+            minutes_after_a_look=stored.get("minutes_after_a_look"),
+            search=stored.get("search") or 0,
         )
 
     def workloads(self) -> dict[str, dict[str, Any]]:
@@ -381,6 +383,14 @@ class Results:
                     " values (?, ?, ?, ?, ?, ?, ?)",
                     (t.kind, t.workload, t.contestant, t.study, t.number, t.seed, json.dumps(dict(t.point))),
                 )
+
+    def set_point(self, workload: str, contestant: str, point: Mapping[str, Any]) -> None:
+        """The setting that its trials of the race run with, of those that have not begun."""
+        with self.store.transaction() as database:
+            database.execute(
+                "update trial set point = ? where kind = ? and workload = ? and contestant = ? and attempts = 0",
+                (json.dumps(dict(point)), RACE, workload, contestant),
+            )
 
     def rows(self, kind: str = RACE) -> list[Row]:
         found = self.store.rows(f"select {_TRIAL_COLUMNS} from trial where kind = ? order by id", (kind,))

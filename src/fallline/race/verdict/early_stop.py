@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence, Set
 import numpy as np
 
 from fallline.race.clock.step_clock import StepClock
-from fallline.race.plan import RACE, Rules
+from fallline.race.plan import TARGET, Rules
 from fallline.race.results import Row
 from fallline.score.times import StudyTimes
 from fallline.workloads import HELD_OUT
@@ -73,7 +73,7 @@ class EarlyStop:
 
     def reason(self, row: Row, step: int) -> str | None:
         """Why a trial that has done so many steps, and not reached its target, may end; None if it may not."""
-        if not self._rules.ends_early or row.kind != RACE:
+        if not self._rules.ends_early or row.kind == TARGET:
             return None
         if step >= self._best.get((row.workload, row.contestant, row.study), math.inf):
             return OWN_STUDY

@@ -81,7 +81,7 @@ def take(
 
 def over(before: Sequence[RaceLook], rules: Rules, names: Collection[str], seconds_used: float) -> str | None:
     """Why a race ends after these looks; None if it goes on.  ``names`` are all contestants, also newcomers."""
-    if rules.minutes is not None and seconds_used >= 60 * rules.minutes:
+    if rules.time_is_up(seconds_used, len(before)):
         return TIME_IS_UP
     if not before:
         return None

@@ -19,6 +19,7 @@ from fallline.race.engine.messages import CENSORED, CRASHED, FAILED, OUT_OF_MEMO
 from fallline.race.plan import BUDGET, EXTERNAL, STEPS_CLOCK, Rules
 from fallline.race.results import Calibrated, Results, Row
 from fallline.race.results.phase import phase
+from fallline.race.search import search_line
 from fallline.race.verdict.crossing import Reached, reached
 from fallline.race.verdict.curves import Curve, learning_curves
 from fallline.race.verdict.early_stop import (
@@ -257,6 +258,8 @@ def summarize(results: Results) -> Summary:
     notes = [*_notes(rows), *problems, *(miss.sentence for miss in missed if miss.sentence)]
     notes += [*_uneven_tuning(rows), *_ended_too_early(rows, rules, clock, times[main])]
     notes += _slow_when_measured(rows, calibration, clock, rules)
+    searched = search_line(results, rules)
+    notes += [searched] if searched else []
     if looks and not results.looks():
         notes.append("raced before looks were stored: judged by the rule of today, as one look at all studies")
     return Summary(
