@@ -53,6 +53,8 @@ class Rules:
     """``leader``: the race goes on until one is left."""
     minutes: float | None = None
     """When a race in rounds ends that is not decided, earlier runs of it included."""
+    memory_budget: int | None = None
+    """The most bytes of states; contestants that need more do not run."""
 
     @property
     def in_rounds(self) -> bool:
@@ -101,6 +103,7 @@ class Rules:
             "clock": self.clock,
             "early_stop": self.early_stop,
             "seconds": self.seconds,
+            "memory_budget": self.memory_budget,
         }
 
 

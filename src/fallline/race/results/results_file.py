@@ -217,6 +217,7 @@ class Results:
             within=stored.get("within", Rules.within),
             until=stored.get("until"),
             minutes=stored.get("minutes"),
+            memory_budget=stored.get("memory_budget"),
         )
 
     def workloads(self) -> dict[str, dict[str, Any]]:
