@@ -12,14 +12,14 @@ from fallline.cli.exit_codes import BadInput
 from fallline.cli.options import grouped
 from fallline.cli.output import Figures, Out, Shown, check_figures, check_out, draw, emit
 from fallline.cli.race.command import race_errors
-from fallline.cli.race.request import file_of, files_that_would_run, results_of
+from fallline.cli.race.request import file_of, files_that_would_run, read_share, results_of
 
 if TYPE_CHECKING:
     from fallline.race.results import Results
     from fallline.race.verdict.summary import Summary
 
 app = typer.Typer(
-    help="Show, export or calibrate a stored race.",
+    help="Show, ask, export or calibrate a stored race.",
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -45,6 +45,44 @@ def status(*, file: File = None, figures: Figures = None, shown: Shown, quiet: Q
     with race_errors(), Results(path, writable=False) as store:
         summary = summarize(store)
     _show(summary, path, form, figures, quiet, out)
+
+
+@app.command("ask")
+@grouped
+def ask_race(
+    *,
+    file: File = None,
+    between: Annotated[
+        str | None, typer.Option("--between", metavar="NAMES", help="These contestants alone: adan,adamw.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="NAME", help="Compare with this one: is any better than it?")
+    ] = None,
+    within: Annotated[
+        str | None, typer.Option("--within", metavar="SHARE", help="Another loss to accept: 2% or 0.02.")
+    ] = None,
+    in_advance: Annotated[
+        bool,
+        typer.Option("--in-advance", help="The question was fixed before anybody saw results: intervals are narrower."),
+    ] = False,
+    shown: Shown,
+    out: Out = None,
+) -> None:
+    """Ask a stored race about some contestants. Nothing runs: the studies that there are answer."""
+    form = shown.chosen
+    check_out(out)
+    from fallline.document.blocks import Document, Verdict
+    from fallline.race.results import Results
+    from fallline.race.verdict.asking import ask
+
+    names = [] if between is None else [name.strip() for name in between.split(",")]
+    if between is not None and not all(names):
+        raise BadInput(f"--between {between!r}: give names with commas between them, such as adan,adamw")
+    share = None if within is None else read_share("--within", within)
+    path = file or results_of([], held_out=False)
+    with race_errors(), Results(path, writable=False) as store:
+        answer = ask(store, names, against, share, in_advance=in_advance)
+    emit(Document([Verdict(line) for line in answer.lines], result=answer.as_data()), form, out=out)
 
 
 @app.command("export")

@@ -24,6 +24,7 @@ from fallline.race.engine.messages import (
     ENDED,
     FAILED,
     GO_ON,
+    OUT_OF_MEMORY,
     OVER_BUDGET,
     STOP,
     Assignment,
@@ -35,6 +36,7 @@ from fallline.race.engine.messages import (
     RunTrial,
 )
 from fallline.race.measuring import Measuring, measure_and_store
+from fallline.race.memory_budget import too_large
 from fallline.race.plan import (
     BUDGET,
     RACE,
@@ -142,6 +144,7 @@ class Race:
             with contextlib.suppress(OSError):  # there are checkpoints of an earlier run
                 self.results.checkpoints.rmdir()
             raise RaceError("; ".join(row["problem"] for row in self.results.workloads().values() if row["problem"]))
+        self._leave_out_too_large()
         self._run_trials(RACE, rounds)
         if rounds is not None:
             rounds.close()
@@ -293,6 +296,13 @@ class Race:
             source = "the best" if searched else f"the median of {len(bests)} runs"
             self.results.set_workload(entry.name, target=target, target_from=f"{source} of {self.reference.name}")
             self.progress.notice(f"{entry.name}: target {entry.workload.metric} {target:.4g}")
+
+    def _leave_out_too_large(self) -> None:
+        """Contestants whose states do not fit get rows that say so; the reference may set targets all the same."""
+        for name, why in too_large(self.rules.memory_budget, self.results.calibration()).items():
+            self.progress.notice(f"{name} is left out: {why}")
+            for workload in self.entries:
+                self._unable[workload, name] = End(OUT_OF_MEMORY, note=why)
 
     def _best_values(self, entry: Entry) -> list[float]:
         """The best value of every trial that sets the target, best first; ±∞ where a trial gave no value."""

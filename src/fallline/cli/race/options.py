@@ -99,6 +99,14 @@ class Design:
     until: Annotated[
         str | None, typer.Option("--until", metavar="leader", help="Go on until one is left, whatever the loss bound.")
     ] = None
+    memory_budget: Annotated[
+        str | None,
+        typer.Option(
+            "--memory-budget",
+            metavar="SIZE",
+            help="Choose among those whose states fit: 2GB, 500MB; they are measured.",
+        ),
+    ] = None
     seconds: Annotated[
         float | None,
         typer.Option("--seconds", help="With --ruleset budget: how long everybody trains, on the calibrated clock."),

@@ -84,6 +84,7 @@ def read_rules(
         clock=clock,
         early_stop=design.early_stop,
         seconds=seconds,
+        memory_budget=read_memory_budget(design.memory_budget, clock),
         **read_ending(design, DEFAULT_WITHIN_METRIC if chosen == BUDGET else DEFAULT_WITHIN),
     )
 
@@ -160,6 +161,20 @@ def read_ending(design: Design, within: float) -> dict[str, Any]:
     share = within if design.within is None else read_share("--within", design.within)
     fixed = design.studies is not None
     return {"design": FIXED if fixed else ROUNDS, "within": share, "until": design.until, "minutes": minutes}
+
+
+def read_memory_budget(text: str | None, clock: str) -> int | None:
+    from fallline.race.memory_budget import read_size
+    from fallline.race.plan import STEPS_CLOCK
+
+    if text is None:
+        return None
+    if clock == STEPS_CLOCK:
+        raise BadInput(f"--memory-budget {text}: states are measured with steps; leave --clock steps out")
+    try:
+        return read_size(text)
+    except ValueError as error:
+        raise BadInput(f"--memory-budget {error}") from None
 
 
 def read_share(option: str, text: str) -> float:

@@ -62,6 +62,8 @@ class Rules:
     """The same, but not before the first look: a race that nobody limited still ends with a choice."""
     search: int = 0
     """Settings that each contestant tries before the race, which is then run with the best of them; 0: no search."""
+    memory_budget: int | None = None
+    """The most bytes of states; contestants that need more do not run."""
 
     @property
     def in_rounds(self) -> bool:
@@ -122,6 +124,7 @@ class Rules:
             "early_stop": self.early_stop,
             "seconds": self.seconds,
             "search": self.search or None,
+            "memory_budget": self.memory_budget,
         }
 
 

@@ -219,6 +219,7 @@ class Results:
             minutes=stored.get("minutes"),
             minutes_after_a_look=stored.get("minutes_after_a_look"),
             search=stored.get("search") or 0,
+            memory_budget=stored.get("memory_budget"),
         )
 
     def workloads(self) -> dict[str, dict[str, Any]]:

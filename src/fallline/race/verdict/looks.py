@@ -65,7 +65,7 @@ def take(
     out = before[-1].look.out if before else {}
     racing = [name for name in studies if name not in out]
     clocks = [clock for clock in (SECONDS, STEPS) if clock in material.times]
-    error = _clock_error(material, racing) if SECONDS in clocks else None
+    error = clock_error(material, racing) if SECONDS in clocks else None
     main = STEPS if error is None or error > LARGEST_ERROR else SECONDS
 
     def look(clock: str, choice: str | None = None) -> Look:
@@ -183,7 +183,7 @@ def _grid(material: Material, workload: str, studies: Mapping[str, int]) -> floa
     return material.eval_every[workload] / float(np.median(steps)) / math.sqrt(12) if steps else 0.0
 
 
-def _clock_error(material: Material, racing: Sequence[str]) -> float:
+def clock_error(material: Material, racing: Sequence[str]) -> float:
     """The largest relative standard error of a ratio of step times between those who race."""
     pairs = [
         error

@@ -69,6 +69,20 @@ def size(gap: float, look: Look) -> str:
     return f"{percent:.0f} %" if abs(percent) >= 9.95 else f"{percent:.1f} %"
 
 
+def answer_to_question(last: RaceLook) -> list[str]:
+    """The same of a question that was asked afterwards: a look with some of the contestants."""
+    if last.look.choice is None:
+        return ["None of these reached the target: no choice."]
+    short = ""
+    if last.look.decided is None and last.look.bound is not None:
+        wanted = size(last.look.within, last.look).replace(".0 %", " %")
+        more = last.look.more_studies
+        needed = "no number of studies would do" if more is None else f"about {more} more studies of each would do"
+        short = f"That is not within {wanted}; {needed}."
+    parts = [f"{choice_of(last)} {short}".strip(), " ".join(filter(None, (_slower([last], ()), _behind(last))))]
+    return [part for part in [*parts, _either(last)] if part]
+
+
 def choice_of(last: RaceLook, left: Collection[str] = ()) -> str:
     """The first sentence: which one to take, and its cost."""
     look = last.look
@@ -125,10 +139,10 @@ def _how_far(standing: Standing, look: Look) -> str:
     by = f"{standing.contestant} by {'at least ' if some else ''}{size(standing.gap, look)}"
     if standing.low is None or standing.high is None or standing.low <= 0.0 or some:
         return by
-    return f"{by} ({_span(standing.low, standing.high, look)})"
+    return f"{by} ({span(standing.low, standing.high, look)})"
 
 
-def _span(low: float, high: float, look: Look) -> str:
+def span(low: float, high: float, look: Look) -> str:
     first, second = size(low, look), size(high, look)
     return f"{first.removesuffix(' %')} to {second}"
 

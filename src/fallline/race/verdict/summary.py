@@ -16,6 +16,7 @@ from fallline.race.clock.pace import Errors, errors_of_ratios, own_pace_errors
 from fallline.race.clock.sessions import Session
 from fallline.race.clock.step_clock import StepClock
 from fallline.race.engine.messages import CENSORED, CRASHED, FAILED, OUT_OF_MEMORY
+from fallline.race.memory_budget import too_large
 from fallline.race.plan import BUDGET, EXTERNAL, STEPS_CLOCK, Rules
 from fallline.race.results import Calibrated, Results, Row
 from fallline.race.results.phase import phase
@@ -291,6 +292,7 @@ def summarize(results: Results) -> Summary:
             timed=rules.ruleset == EXTERNAL,
         ),
         further=_further(results, rules, looks),
+        unfit=too_large(rules.memory_budget, calibration),
     )
 
 

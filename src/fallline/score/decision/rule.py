@@ -110,12 +110,14 @@ def take_look(
     until: str | None = None,
     level: float = LEVEL,
     choice: str | None = None,
+    family: int | None = None,
 ) -> Look:
     """The verdict of one look.
 
     ``number`` counts looks from 1, ``out`` are those that left at an earlier one.  With ``until="leader"`` a bound
     within the margin does not decide: one must be left.  A ``choice`` that was made elsewhere, by another clock, is
-    bounded as it stands.
+    bounded as it stands.  With a ``family`` every statement is at the level over all pairs of so many contestants and
+    both directions, so that all that could be said of any of these pairs holds together.
     """
     left = dict(out or {})
     studies = max((evidence.count(name).studies for name in evidence.names), default=0)
@@ -132,14 +134,14 @@ def take_look(
     left |= dict.fromkeys(found, number)
     racing, found = [name for name in racing if name not in left], [choice]
     while found:  # whoever leaves makes the others' family smaller
-        tail = _pair_tail(alpha, len(racing))
+        tail = _pair_tail(alpha, family or len(racing))
         found = [n for n in racing if n != choice and _is_slower(differences[n], tail)]
         for name in found:
             left[name], tails[name] = number, tail
         racing = [name for name in racing if name not in left]
     others = {name: differences[name] for name in racing if name != choice}
     wanted = margin(within, evidence.relative)
-    bound = _bound(others, alpha)
+    bound = _bound(others, alpha * _share(others, family))
     decided = (
         ONE_LEFT if not others else (WITHIN if until != LEADER and bound is not None and bound <= wanted else None)
     )
@@ -160,13 +162,18 @@ def take_look(
         decided=decided,
         either=_either(evidence, racing, alpha, wanted),
         freedom=min(known, default=None),
-        more_studies=_more_studies(others, number, level, wanted, studies),
+        more_studies=_more_studies(others, number, level * _share(others, family), wanted, studies),
     )
 
 
 def _pair_tail(alpha: float, contestants: int) -> float:
     """Over all pairs, and both directions of each."""
     return alpha / max(1, contestants * (contestants - 1))
+
+
+def _share(others: Mapping[str, Difference | None], family: int | None) -> float:
+    """The part of the level that the bound over these may use: all of it, unless others are of the family."""
+    return 1.0 if family is None else _pair_tail(1.0, family) * len(others)
 
 
 def _is_slower(difference: Difference | None, tail: float) -> bool:

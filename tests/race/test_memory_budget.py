@@ -1,0 +1,50 @@
+"""The fastest among those that fit: sizes as people write them, and rows of those that do not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fallline.race.clock.calibrated import Calibrated
+from fallline.race.memory_budget import read_size, too_large
+from fallline.race.results import Results
+from fallline.race.run import Race
+from fallline.race.verdict.summary import summarize
+from tests.race.scripted import ScriptedEngine, contestants, log_normal
+from tests.race.test_rounds import entry as entry
+from tests.race.test_rounds import rules
+
+
+def cost(size: int) -> Calibrated:
+    return Calibrated(0.01, 0.0099, 0.0101, 0.0, size, 1000, None)
+
+
+@pytest.mark.parametrize("text", ["2", "", "GB", "-1GB", "0MB", "nanGB", "1e3MB", "2 parsecs", "2GB!", "٢GB"])
+def test_a_size_without_a_number_or_a_unit_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="with its unit"):
+        read_size(text)
+
+
+def test_the_largest_states_over_workloads_count() -> None:
+    found = too_large(1500, {("w", "a"): cost(1000), ("v", "a"): cost(2000), ("w", "b"): cost(1500)})
+    assert found == {"a": "its states take 2 kB, the memory budget is 1.5 kB"}
+    assert too_large(None, {("w", "a"): cost(10**12)}) == {}
+
+
+def test_the_fastest_that_does_not_fit_is_a_row_and_not_the_choice(entry: Any, tmp_path: Path) -> None:
+    field = {"large": 0.0, "small": 0.3, "slow": 0.9}
+    sizes = {"large": 3_000_000, "small": 1_000_000, "slow": 500_000}
+    engine = ScriptedEngine(log_normal(field))
+    with Results(tmp_path / "r.sqlite") as results:
+        raced = contestants(field)
+        results.begin([entry], raced, rules(memory_budget=2_000_000))
+        results.set_calibration("tiny", {name: cost(size) for name, size in sizes.items()}, [], {})
+        Race([entry], raced, rules(memory_budget=2_000_000), results, engine).run()
+        summary = summarize(results)
+    assert "large" not in {name for name, _ in engine.submitted}, "it did not run"
+    assert summary.statuses["large"] == {"out of memory": 3} and summary.choice == "small"
+    assert summary.verdict.startswith("Take small: of these 2 it is the fastest")
+    assert "Left out: large (its states take 3 MB, the memory budget is 2 MB)." in summary.verdict
+    assert "Slower than it: slow" in summary.verdict
