@@ -60,6 +60,10 @@ def test_export_names_the_files_it_wrote(fallline: Command, stored: Path, tmp_pa
         (["calibrate", "/no/such.sqlite"], "no such results file"),
         (["calibrate", "race-tiny.sqlite", "other.py"], "other.py: was not raced in race-tiny.sqlite; leave it out"),
         (["show"], "No such command 'show'"),
+        (["ask", "race-tiny.sqlite", "--between", "adamw,prodigy"], "prodigy did not race; there are adamw, lion"),
+        (["ask", "race-tiny.sqlite", "--between", "adamw,"], "give names with commas between them"),
+        (["ask", "race-tiny.sqlite", "--within", "5"], "--within must be a share"),
+        (["ask", "race-tiny.sqlite"], "adamw has not run 3 studies"),
     ],
 )
 def test_bad_input_is_one_line(fallline: Command, stored: Path, arguments: list[str], said: str) -> None:

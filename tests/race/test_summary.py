@@ -83,8 +83,8 @@ def test_both_axes_are_shown_and_a_warning_where_they_rank_differently(tmp_path:
     shown = text(summary)
     assert summary.warning in " ".join(shown.split())
     row = next(line for line in shown.splitlines() if line.startswith("1  adamw"))
-    assert row.split()[2:] == ["4.00", "s", "40", "100", "4.00", "s", "5", "of", "5", "1.00", "a", "2.00"]
-    assert summary.verdict == "adamw is the fastest: separated from lion (5 studies, α = 2 %)."
+    assert row.split()[2:] == ["4.00", "s", "40", "100", "4.00", "s", "5", "of", "5", "1.00", "2.00"]
+    assert summary.verdict.startswith("Take adamw: of these 2 it is the fastest in seconds. Slower than it: lion by ")
 
 
 def test_no_warning_where_all_clocks_agree(tmp_path: Path) -> None:
@@ -134,16 +134,19 @@ def test_the_text_of_a_race_fits_into_a_hundred_columns(tmp_path: Path) -> None:
     summary = raced(tmp_path, {"adamw": [30, 40, 50], "lion": [40, 44, None]}, costs)
     rows = text(summary, 300).splitlines()
     assert max(len(line) for line in rows if line[:1].isdigit()) <= 100
-    assert "no result of fewer than 5 studies each could separate two contestants" in summary.verdict
+    assert summary.verdict.startswith("Take adamw: of these 2 it is the fastest in seconds, or at most ")
+    assert "3 studies do not make that 5 %." in summary.verdict
 
 
 def test_a_race_on_one_workload_shows_how_its_studies_spread(tmp_path: Path) -> None:
     costs = {"adamw": cost(0.1), "lion": cost(0.1)}
     lines = text(raced(tmp_path, {"adamw": [30, 40, 50], "lion": [40, 60, None]}, costs), 80).splitlines()
-    (adamw,) = (line.split() for line in lines if line.startswith("adamw  "))
-    (lion,) = (line.split() for line in lines if line.startswith("lion  "))
-    assert adamw[1:4] == ["3.00", "to", "5.00"] and adamw[5] == "to" and 0.5 < float(adamw[-1]) <= 1.0
-    assert lion[1:4] == ["4.00", "to", "–"] and lion[-1] == "–"
+    adamw, chosen, set_to = (line.split() for line in lines if line.startswith("adamw  "))
+    lion, behind, _ = (line.split() for line in lines if line.startswith("lion  "))
+    assert adamw[1:4] == ["3.00", "to", "5.00"] and adamw[5] == "to" and len(adamw) == 7
+    assert lion[1:4] == ["4.00", "to", "–"]
+    assert chosen[-2:] == ["the", "choice"] and float(behind[1]) > 0.0 > float(behind[2]) and behind[3] == "to"
+    assert set_to[1] == "lr", "settings follow"
     (tmp_path / "r.sqlite").unlink()
     single = text(raced(tmp_path, {"adamw": [30], "lion": [40]}, costs))
     assert "range over studies" not in single, "of one study there is none"
@@ -167,7 +170,7 @@ def test_a_race_on_many_workloads_can_be_read_in_eighty_columns(tmp_path: Path) 
             results.end(row.id, ended("reached", event))
         lines = text(summarize(results), 80).splitlines()
     assert "1  generalized_adam       1.0000   1.00 to 1.00      a     0.50     8 of 8" in lines
-    assert sum(line.startswith("schedule_free_prodigy ") for line in lines) == 3, "axes, seconds, steps"
+    assert sum(line.startswith("schedule_free_prodigy ") for line in lines) == 4, "axes, seconds, steps, settings"
     assert max(map(len, lines)) <= 80
 
 
@@ -176,8 +179,22 @@ def test_studies_that_are_missing_are_named_and_counted(tmp_path: Path) -> None:
     summary = raced(tmp_path, {"adamw": [30, 50, 40, 60, 35], "lion": [40, 36, 62, 44, 58]}, costs)
     top = summary.as_data()["top_two"]
     assert not top["separated"] and top["studies"] == 5 and top["studies_needed"] > 5
-    said = re.search(r"about (\d+) more studies each would separate adamw from lion", summary.verdict)
+    said = re.search(r"about (\d+) more studies each would separate adamw from lion", summary.board.verdict)
     assert said is not None and int(said[1]) == pytest.approx(top["studies_needed"] - 5, rel=0.05), "two digits of it"
+    assert summary.further is not None and summary.further.command.endswith(f"--studies {5 + summary.further.studies}")
+
+
+def test_the_exact_test_is_a_cross_check_from_seven_studies_on(tmp_path: Path) -> None:
+    costs = {"adamw": cost(0.1), "lion": cost(0.1)}
+    few = raced(tmp_path, {"adamw": [30, 31, 32] * 2, "lion": [50, 52, 51] * 2}, costs)
+    assert few.cross_check is None and "group" not in text(few) and "P(above" not in text(few)
+    (tmp_path / "r.sqlite").unlink()
+    many = raced(tmp_path, {"adamw": [30, 31, 32] * 3, "lion": [50, 52, 51] * 3}, costs)
+    assert many.cross_check is not None and "adamw is the fastest: separated from lion" in many.cross_check
+    shown = text(many)
+    assert "group" in shown and shown.index("Cross-check by an exact test of time to target") < shown.index(
+        "Take adamw"
+    )
 
 
 def test_what_was_spent_on_setting_a_target_is_among_the_costs(tmp_path: Path) -> None:
@@ -268,7 +285,8 @@ def test_an_equal_metric_has_no_best(tmp_path: Path) -> None:
 def test_one_contestant_one_study_and_nobody_there_are_said_as_they_are(tmp_path: Path, studies: int) -> None:
     costs = {"adamw": cost(0.1), "lion": cost(0.1)}
     nobody = raced(tmp_path, {"adamw": [None] * studies, "lion": [None] * studies}, costs)
-    assert nobody.verdict == "Nobody reached a target in time: there is no leader."
+    few = "Nobody reached a target in time: there is no leader."
+    assert nobody.verdict == (few if studies < 3 else "Nobody reached the target: no choice.")
     assert "1 quasirandom trial a study" in text(nobody)
 
 

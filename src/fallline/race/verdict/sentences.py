@@ -89,7 +89,7 @@ def choice_of(last: RaceLook, left: Collection[str] = ()) -> str:
     by = f" in {last.clock}" if last.quantity == TIME else ""
     worse = WORSE[last.quantity]
     among = f"of these {sum(s.contestant not in left for s in look.standings)} it is {BEST[last.quantity]}{by}"
-    if len(look.racing) == 1:
+    if len(look.racing) == 1 or look.bound == 0.0:
         return f"Take {look.choice}: {among}."
     if look.bound is None:
         return f"{look.choice} leads, but nothing is known yet of what that may cost."
