@@ -21,12 +21,14 @@ from fallline.race.engine.messages import End
 from fallline.race.plan import (
     BUDGET,
     RACE,
+    SEARCH,
     STEPS_CLOCK,
     TARGET,
     Entry,
     Rules,
     Trial,
     reference_of,
+    search_trials,
     target_trials,
     trials,
 )
@@ -112,6 +114,8 @@ def estimate(
     setter = next(contestant for contestant in contestants if contestant.name == reference)
     planned = trials(entries, contestants, rules)
     for entry in entries:
+        if rules.search:
+            planned += search_trials(entry, contestants, rules)
         if entry.workload.target is None and entry.name not in known.targets:
             planned += target_trials(entry, setter, rules)
     left = [t for t in planned if (t.kind, t.workload, t.contestant, t.study, t.number) not in known.ended]
@@ -140,7 +144,8 @@ def _seconds(trial: Trial, workload: Workload, cost: Cost, rules: Rules, referen
     pace = cost.step_seconds.get(trial.contestant)
     if pace is None:  # a contestant that cannot take a step takes no time
         return 0.0, 0.0
-    steps = float(rules.most_steps(workload.max_steps, trial.kind))
+    shorter = trial.kind == SEARCH and workload.target is None
+    steps = float(rules.most_steps(workload.max_steps, TARGET if shorter else trial.kind))
     if rules.ruleset == BUDGET:
         equal = rules.seconds or workload.max_steps * cost.step_seconds.get(reference, pace)
         steps = (equal if trial.kind == RACE else 2 / 3 * equal) / pace
@@ -223,7 +228,7 @@ def _stored(entries: Sequence[Entry], contestants: Sequence[Contestant], rules: 
         if not results.begun_workloads() and not resume.is_same(results, entries, contestants, rules):
             return _Stored()  # the race will begin anew
         resume.check(results, entries, contestants, rules)
-        rows = [*results.rows(), *results.rows(TARGET)]
+        rows = [row for kind in (RACE, TARGET, SEARCH) for row in results.rows(kind)]
         ended = {(r.kind, r.workload, r.contestant, r.study, r.number) for r in rows if r.status is not None}
         targets = {name for name, about in results.workloads().items() if about["target"] is not None}
         return _Stored(ended, results.calibration(), targets, results.reference(contestants))
