@@ -18,7 +18,6 @@ class Foresight:
     """After so many studies of everybody, if nobody leaves."""
 
     studies: int
-    looks: int
     noise: float
     detectable: float
     """The smallest difference of two that would be told apart on average, as a share."""
@@ -26,9 +25,10 @@ class Foresight:
     """The most that the choice would be slower than the best, if all were equal, as a share."""
 
     def line(self) -> str:
+        scatter, apart, loss = (f"{100 * share:.0f} %" for share in (self.noise, self.detectable, self.bound))
         return (
-            f"{self.studies} studies each, if their times scatter by {100 * self.noise:.0f} % as usual: two that differ "
-            f"by {100 * self.detectable:.0f} % are told apart, and the choice is at most {100 * self.bound:.0f} % slower than the best; less as others leave."
+            f"{self.studies} studies each, if their times scatter by {scatter} as usual: two that differ by {apart} "
+            f"are told apart, and the choice is at most {loss} slower than the best; less as others leave."
         )
 
 
@@ -40,11 +40,11 @@ def foresee(studies: int, contestants: int, noise: float) -> Foresight:
     """
     looks = looks_up_to(studies)
     done, alpha = looks[-1], level_of(len(looks))
-    error, freedom = math.sqrt(2.0 * noise**2 / done), WEIGHT + done - 1
     others = max(1, contestants - 1)
+    error, freedom = math.sqrt(2.0 * noise**2 / done), min(WEIGHT + done - 1, others * (done - 1))
     told_apart = t_quantile(alpha / (max(2, contestants) * others), freedom) * error
     bound = t_quantile(alpha / others, freedom) * error
-    return Foresight(done, len(looks), noise, math.expm1(told_apart), math.expm1(bound))
+    return Foresight(done, noise, math.expm1(told_apart), math.expm1(bound))
 
 
 def studies_within(hours: float, first_hours: float, first_studies: int, before: float) -> int:
