@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import sqlite3
 import sys
@@ -282,7 +283,7 @@ def test_a_file_and_nothing_else_finds_rates_and_takes_one(fallline: Command, tm
     ],
 )
 def test_one_workload_is_searched_unless_tuning_is_asked_for(arguments: list[str], search: int, trials: int) -> None:
-    options = dict(zip(arguments, arguments[1:], strict=False))
+    options = dict(itertools.pairwise(arguments))
     workloads = [name for name in arguments if name in ("chars", "digits")]
     found = {name[2:]: int(value) for name, value in options.items() if name.startswith("--")}
     rules = read_rules(Design(**found), workloads or None, several=len(workloads) > 1)
