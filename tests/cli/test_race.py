@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import sqlite3
 import sys
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fallline.cli.race.request import read_entries, read_share
+from fallline.cli.race.options import Design
+from fallline.cli.race.request import read_entries, read_rules, read_share
 from tests.cli import Command
 from tests.race import write_workload
 
@@ -252,3 +254,53 @@ def test_little_time_is_a_defined_end_and_no_margin_goes_on_until_one_is_left(
 @pytest.mark.parametrize(("text", "share"), [("5%", 0.05), ("0.05", 0.05), (" 2.5 % ", 0.025), ("0", 0.0), ("0%", 0.0)])
 def test_shares_are_read_as_people_write_them(text: str, share: float) -> None:
     assert read_share("--within", text) == pytest.approx(share)
+
+
+def test_a_file_and_nothing_else_finds_rates_and_takes_one(fallline: Command, tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    file = str(write_workload(tmp_path, max_steps=60))
+    entered = ["-o", "adamw,lion", "--space", "lr=1e-3,1e-2", "--clock", "steps", "-j", "1", "--results", str(path)]
+    ended = fallline("race", file, *entered, "--minutes", "5")
+    assert ended.code == 0, ended.err
+    assert "settings chosen from 5 each, in rounds" in ended.out and "Settings were chosen from 5 each" in ended.out
+    assert "Chosen on tiny: adamw lr" in ended.err
+    database = sqlite3.connect(path)
+    (searched,) = database.execute("select count(*) from trial where kind = 'search'").fetchone()
+    database.close()
+    assert searched == 4, "all of a list"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "search", "trials"),
+    [
+        ([], 0, 1),
+        (["chars"], 0, 1),
+        (["digits"], 5, 1),
+        (["digits", "--search", "0"], 0, 1),
+        (["digits", "--search", "9"], 9, 1),
+        (["digits", "--trials", "4"], 0, 4),
+        (["digits", "chars"], 0, 5),
+    ],
+)
+def test_one_workload_is_searched_unless_tuning_is_asked_for(arguments: list[str], search: int, trials: int) -> None:
+    options = dict(itertools.pairwise(arguments))
+    workloads = [name for name in arguments if name in ("chars", "digits")]
+    found = {name[2:]: int(value) for name, value in options.items() if name.startswith("--")}
+    rules = read_rules(Design(**found), workloads or None, several=len(workloads) > 1)
+    assert (rules.search, rules.trials) == (search, trials) and rules.in_rounds
+    assert (rules.minutes_after_a_look is not None) == bool(search)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--space", "lr"], "is no range; write lr=1e-4:1e-1"),
+        (["--space", "sgd.lr=1:2"], "sgd is not in the race; there are adamw"),
+        (["--space", "adamw.nosuch=1:2"], "no setting 'nosuch'"),
+        (["--space", "lr=1:2", "--search", "0"], "nothing is tuned in this race"),
+        (["--search", "4", "--trials", "2"], "not with --trials 2"),
+    ],
+)
+def test_bad_searches_are_one_line(fallline: Command, tmp_path: Path, arguments: list[str], said: str) -> None:
+    ended = fallline("race", str(write_workload(tmp_path)), "-o", "adamw", *arguments)
+    assert ended.code == 2 and said in ended.err and len(ended.err.strip().splitlines()) == 1, ended.err

@@ -20,16 +20,20 @@ from fallline.race.engine import LocalEngine
 from fallline.race.engine.messages import End
 from fallline.race.plan import (
     BUDGET,
+    MOST_STUDIES,
     RACE,
+    SEARCH,
     STEPS_CLOCK,
     TARGET,
     Entry,
     Rules,
     Trial,
     reference_of,
+    search_trials,
     target_trials,
     trials,
 )
+from fallline.race.plan.foresight import FIXED_NOISE, TUNED_NOISE, Foresight, foresee, studies_within
 from fallline.race.results import Calibrated, Results, resume
 from fallline.race.run import RaceError
 from fallline.workloads import Workload
@@ -70,6 +74,12 @@ class Estimate:
     """Why workloads cannot be raced, though others can."""
     load_average: float | None = None
     """Of the machine, while steps were timed."""
+    first_round_hours: float | None = None
+    """Of a race in rounds, at most; None in a fixed design."""
+    first_round: Foresight | None = None
+    in_time: Foresight | None = None
+    """What could be known after the first round, and within the race's minutes."""
+    minutes: float | None = None
 
     def lines(self) -> list[str]:
         lines = [f"{self.trials} trials, {self.to_run} to run, {self.jobs} side by side."]
@@ -84,6 +94,7 @@ class Estimate:
             f"At most {duration(self.hours)}: {duration(self.training_hours)} of training and "
             f"{duration(self.evaluation_hours)} of evaluation, {self.jobs} at a time."
         )
+        lines += self._rounds()
         if self.calibration_seconds:
             lines.append(f"Before that, up to {duration(self.calibration_seconds / 3600)} to measure steps.")
         if self.ends_early:
@@ -93,6 +104,18 @@ class Estimate:
             lines.append(
                 f"The machine is busy, load {self.load_average:.1f} on {cores()} processors: alone it takes less."
             )
+        return lines
+
+    def _rounds(self) -> list[str]:
+        if self.first_round is None or self.first_round_hours is None:
+            return []
+        lines = [f"The first round takes at most {duration(self.first_round_hours)}. {self.first_round.line()}"]
+        if self.minutes is not None and self.in_time is None:
+            lines.append(
+                f"In {self.minutes:g} minutes it may not end: then there is no choice yet; give more --minutes."
+            )
+        elif self.in_time is not None and self.in_time.studies > self.first_round.studies:
+            lines.append(f"In {self.minutes:g} minutes: {self.in_time.line()}")
         return lines
 
     def as_data(self) -> dict[str, Any]:
@@ -112,6 +135,8 @@ def estimate(
     setter = next(contestant for contestant in contestants if contestant.name == reference)
     planned = trials(entries, contestants, rules)
     for entry in entries:
+        if rules.search:
+            planned += search_trials(entry, contestants, rules)
         if entry.workload.target is None and entry.name not in known.targets:
             planned += target_trials(entry, setter, rules)
     left = [t for t in planned if (t.kind, t.workload, t.contestant, t.study, t.number) not in known.ended]
@@ -119,7 +144,17 @@ def estimate(
     spent = [_seconds(trial, workloads[trial.workload], costs[trial.workload], rules, reference) for trial in left]
     unknown = [e for e in entries if any((e.name, c.name) not in known.steps for c in contestants)]
     peak = max(cost.peak_bytes for cost in costs.values())
+
+    def hours_of(some: Sequence[Trial]) -> float:
+        seconds = (
+            _seconds(trial, workloads[trial.workload], costs[trial.workload], rules, reference) for trial in some
+        )
+        return last_end([sum(parts) for parts in seconds], jobs) / 3600
+
+    raced = [trial for trial in planned if trial.kind == RACE]
+    others = hours_of([trial for trial in left if trial.kind != RACE])
     return Estimate(
+        **_foreseen(rules, len(contestants), len(entries), hours_of(raced), others),
         trials=len(planned),
         to_run=len(left),
         training_hours=sum(training for training, _ in spent) / 3600,
@@ -135,12 +170,32 @@ def estimate(
     )
 
 
+def _foreseen(rules: Rules, contestants: int, workloads: int, round_hours: float, before: float) -> dict[str, Any]:
+    """The fields that say what rounds could decide; of times on one workload, of which the usual noise is known."""
+    if not rules.in_rounds or workloads > 1 or contestants < 2 or rules.ruleset == BUDGET:
+        return {}
+    noise = TUNED_NOISE if rules.tuned else FIXED_NOISE
+    minutes = rules.minutes or rules.minutes_after_a_look
+    found: dict[str, Any] = {
+        "first_round_hours": round_hours,
+        "first_round": foresee(rules.studies, contestants, noise),
+        "minutes": minutes,
+    }
+    if minutes is not None:
+        fit = min(MOST_STUDIES, studies_within(minutes / 60, round_hours, rules.studies, before))
+        waits = rules.minutes is None
+        if fit >= rules.studies or waits:
+            found["in_time"] = foresee(max(fit, rules.studies), contestants, noise)
+    return found
+
+
 def _seconds(trial: Trial, workload: Workload, cost: Cost, rules: Rules, reference: str) -> tuple[float, float]:
     """Of training and of evaluation, if it does not end early."""
     pace = cost.step_seconds.get(trial.contestant)
     if pace is None:  # a contestant that cannot take a step takes no time
         return 0.0, 0.0
-    steps = float(rules.most_steps(workload.max_steps, trial.kind))
+    shorter = trial.kind == SEARCH and workload.target is None
+    steps = float(rules.most_steps(workload.max_steps, TARGET if shorter else trial.kind))
     if rules.ruleset == BUDGET:
         equal = rules.seconds or workload.max_steps * cost.step_seconds.get(reference, pace)
         steps = (equal if trial.kind == RACE else 2 / 3 * equal) / pace
@@ -223,7 +278,7 @@ def _stored(entries: Sequence[Entry], contestants: Sequence[Contestant], rules: 
         if not results.begun_workloads() and not resume.is_same(results, entries, contestants, rules):
             return _Stored()  # the race will begin anew
         resume.check(results, entries, contestants, rules)
-        rows = [*results.rows(), *results.rows(TARGET)]
+        rows = [row for kind in (RACE, TARGET, SEARCH) for row in results.rows(kind)]
         ended = {(r.kind, r.workload, r.contestant, r.study, r.number) for r in rows if r.status is not None}
         targets = {name for name, about in results.workloads().items() if about["target"] is not None}
         return _Stored(ended, results.calibration(), targets, results.reference(contestants))

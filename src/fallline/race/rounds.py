@@ -35,8 +35,8 @@ class Rounds:
         looked: Callable[[RaceLook], None] = lambda look: None,
         planned: Callable[[int, int], None] = lambda done, total: None,
         clock: Measuring | None = None,
-        now: Callable[[], float] = time.monotonic,
         found: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
+        now: Callable[[], float] = time.monotonic,
     ):
         """``found`` has the settings that a search gave to a contestant on a workload."""
         self._entries, self._contestants, self._rules, self._results = entries, contestants, rules, results
