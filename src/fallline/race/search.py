@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fallline.document.numbers import counted, duration
 from fallline.race.contestants import Contestant
 from fallline.race.engine.messages import CENSORED, OVER_BUDGET
 from fallline.race.plan import SEARCH, Entry, Rules, search_trials
@@ -106,15 +105,3 @@ def best_of(results: Results, rows: Sequence[Row]) -> Row | None:
         elif values:
             ranked.append((1 if row.status in (OVER_BUDGET, CENSORED) else 2, min(values), row.number, row))
     return min(ranked, key=lambda ranks: ranks[:3])[-1] if ranked else None
-
-
-def search_line(results: Results, rules: Rules) -> str | None:
-    """What the search cost, and what it risks; None if there was none."""
-    rows = [row for row in results.rows(SEARCH) if row.status is not None]
-    if not rows:
-        return None
-    spent = sum((row.training_seconds or 0.0) + (row.evaluation_seconds or 0.0) for row in rows)
-    return (
-        f"Settings were chosen from {rules.search} each on one seed, {counted(len(rows), 'trial')}, "
-        f"{duration(spent / 3600)} of training; a finer search could change the order: --search {2 * rules.search}"
-    )

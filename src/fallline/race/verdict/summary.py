@@ -16,11 +16,9 @@ from fallline.race.clock.pace import Errors, errors_of_ratios, own_pace_errors
 from fallline.race.clock.sessions import Session
 from fallline.race.clock.step_clock import StepClock
 from fallline.race.engine.messages import CENSORED, CRASHED, FAILED, OUT_OF_MEMORY
-from fallline.race.memory_budget import too_large
 from fallline.race.plan import BUDGET, EXTERNAL, STEPS_CLOCK, Rules
 from fallline.race.results import Calibrated, Results, Row
 from fallline.race.results.phase import phase
-from fallline.race.search import search_line
 from fallline.race.verdict.crossing import Reached, reached
 from fallline.race.verdict.curves import Curve, learning_curves
 from fallline.race.verdict.early_stop import (
@@ -33,9 +31,11 @@ from fallline.race.verdict.early_stop import (
 )
 from fallline.race.verdict.going_on import GoingOn, going_on
 from fallline.race.verdict.looks import STUDIES_ARE_UP, TIME_IS_UP, Material, take
+from fallline.race.verdict.memory_budget import too_large
 from fallline.race.verdict.misses import Curves, Miss, misses, standing
 from fallline.race.verdict.quality import Quality, qualities
 from fallline.race.verdict.race_look import RaceLook
+from fallline.race.verdict.search_line import search_line
 from fallline.race.verdict.sentences import answer
 from fallline.race.verdict.settings import Setting, settings_of
 from fallline.score.decision import FIRST_LOOK, WITHIN
