@@ -58,7 +58,7 @@ ROOMS = {
     "clock": {"contestants", "plan"},
     "engine": {"clock", "contestants"},
     "results": {"clock", "contestants", "engine", "plan"},
-    "verdict": {"clock", "engine", "plan", "results"},
+    "verdict": {"clock", "contestants", "engine", "plan", "results"},
     "ladder": {"plan", "verdict", "document"},
 }
 """The same inside race/; its other modules direct the rooms and stand above them."""

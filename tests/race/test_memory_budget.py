@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fallline.race.clock.calibrated import Calibrated
-from fallline.race.memory_budget import read_size, too_large
 from fallline.race.results import Results
 from fallline.race.run import Race
+from fallline.race.verdict.memory_budget import read_size, too_large
 from fallline.race.verdict.summary import summarize
 from tests.race.scripted import ScriptedEngine, contestants, log_normal
 from tests.race.test_rounds import entry as entry

@@ -35,7 +35,6 @@ from fallline.race.engine.messages import (
     RunTrial,
 )
 from fallline.race.measuring import Measuring, measure_and_store
-from fallline.race.memory_budget import too_large
 from fallline.race.plan import (
     BUDGET,
     RACE,
@@ -52,6 +51,7 @@ from fallline.race.results import Results, Row, resume
 from fallline.race.rounds import Rounds, store_final_look
 from fallline.race.trial_queue import FixedQueue, TrialQueue
 from fallline.race.verdict.early_stop import EarlyStop
+from fallline.race.verdict.memory_budget import too_large
 from fallline.race.verdict.race_look import RaceLook
 from fallline.workloads import Workload
 from fallline.workloads.workload import LOWER

@@ -109,8 +109,8 @@ def read_ending(design: Design, within: float) -> dict[str, Any]:
 
 
 def read_memory_budget(text: str | None, clock: str) -> int | None:
-    from fallline.race.memory_budget import read_size
     from fallline.race.plan import STEPS_CLOCK
+    from fallline.race.verdict.memory_budget import read_size
 
     if text is None:
         return None

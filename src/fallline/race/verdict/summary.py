@@ -16,7 +16,6 @@ from fallline.race.clock.pace import Errors, errors_of_ratios, own_pace_errors
 from fallline.race.clock.sessions import Session
 from fallline.race.clock.step_clock import StepClock
 from fallline.race.engine.messages import CENSORED, CRASHED, FAILED, OUT_OF_MEMORY
-from fallline.race.memory_budget import too_large
 from fallline.race.plan import BUDGET, EXTERNAL, STEPS_CLOCK, Rules
 from fallline.race.results import Calibrated, Results, Row
 from fallline.race.results.phase import phase
@@ -32,6 +31,7 @@ from fallline.race.verdict.early_stop import (
 )
 from fallline.race.verdict.going_on import GoingOn, going_on
 from fallline.race.verdict.looks import STUDIES_ARE_UP, TIME_IS_UP, Material, take
+from fallline.race.verdict.memory_budget import too_large
 from fallline.race.verdict.misses import Curves, Miss, misses, standing
 from fallline.race.verdict.quality import Quality, qualities
 from fallline.race.verdict.race_look import RaceLook
