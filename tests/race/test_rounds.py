@@ -156,7 +156,7 @@ def test_until_a_leader_one_must_be_left(entry: Entry, tmp_path: Path) -> None:
     assert first.ended_by == WITHIN
     second = race(entry, path, script, field, until=LEADER)
     assert second.ended_by == ONE_LEFT and second.looks[-1].look.racing == ("a",)
-    assert second.verdict.startswith("Take a: of these 2 it is the fastest in steps. Slower than it: b.")
+    assert second.verdict.startswith("Take a: of these 2 it is the fastest in steps. Slower than it: b by ")
 
 
 def test_one_more_contestant_catches_up_from_look_to_look(entry: Entry, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import signal
 import sqlite3
@@ -116,9 +117,11 @@ def test_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert f"{len(before)} of 9 cells are in" in ended.stderr
     with sqlite3.connect(out) as database:
         after = dict(database.execute("select key, measured || id from cell"))
+        # Times that a busy machine made doubtful are taken once more.
+        again = {key for key, facts in database.execute("select key, facts from cell") if "again" in json.loads(facts)}
         samples = database.execute("select count(*) from sample").fetchone()[0]
         runs = database.execute("select count(*) from run").fetchone()[0]
-    assert len(after) == 9 and before.items() <= after.items()
+    assert len(after) == 9 and {key for key in before if after[key] != before[key]} <= again
     assert samples == 9 * 3 * 3  # cells, arms with the probe, steps
     assert runs == 2
 
