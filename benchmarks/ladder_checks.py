@@ -29,7 +29,7 @@ MARIN, EPFL = "marin_fantastic_optimizers.csv", "epfl_one_pass.csv"
 REFERENCE = "adamw"
 SIZES = {"130m": 130.0, "300m": 300.0, "520m": 520.0, "1.2b": 1200.0}
 HOPELESS = ("sgd", "sf-sgd", "signsgd", "scion", "scion-light")
-"""Of the second table: a whole nat behind AdamW at the end, they measure nothing but that."""
+"""Optimizers of the second table that end a whole nat behind AdamW: they would dominate every average."""
 
 Cell = tuple[str, float]
 Losses = Mapping[Cell, Mapping[str, float]]

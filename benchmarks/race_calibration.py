@@ -254,7 +254,7 @@ def _check(y: np.ndarray, *, floor: float, until: str | None) -> None:
 
 
 def bars(found: Mapping[str, Mapping[int, float | None]], strength: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """What misses its bar."""
+    """The rows that miss their bar."""
     failed = [
         f"{name}, {k} contestants: {100 * rate:.2f} %"
         for name, rates in found.items()

@@ -114,7 +114,7 @@ def kills(count: int = 20, *, early_stop: bool = False) -> dict[str, Any]:
 
 
 def looks(results: Path) -> dict[str, Any]:
-    """What a race in rounds found, without seconds, and without studies that began ahead of their round."""
+    """The findings of a race in rounds, without seconds, and without studies that began ahead of their round."""
     with Results(results, writable=False) as opened:
         rows, summary = opened.rows(), summarize(opened)
     studies = {standing.contestant: standing.studies for standing in summary.looks[-1].look.standings}

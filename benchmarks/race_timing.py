@@ -193,7 +193,7 @@ def _ratio(sessions: Sequence[Session]) -> tuple[float, float]:
 
 
 def _coverage(pairs: Sequence[tuple[float, float]]) -> dict[str, float]:
-    """Of ratios whose logarithm is 0."""
+    """The coverage of ratios whose true logarithm is 0."""
     return {
         "calibrations": len(pairs),
         "off by, %": 100 * math.sqrt(statistics.fmean(off**2 for off, _ in pairs)),

@@ -21,7 +21,7 @@ from fallline.score.decision.rule import margin
 from fallline.score.decision.schedule import level_of
 
 SIGMA, CORRELATION = 0.055, 0.25
-"""Of log steps to target on `chars` with fixed settings, and between contestants with common draws."""
+"""The noise of log steps to target on `chars` with fixed settings, and its correlation under common draws."""
 GRID = 0.06
 """The interval between evaluations of `chars`, over the time to its target."""
 Noise = Callable[[np.random.Generator, tuple[int, int, int]], np.ndarray]
@@ -31,7 +31,7 @@ quantile = functools.cache(t_quantile)
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What happened at every look of every race: looks × races (× contestants)."""
+    """The outcome of every look at every race: looks × races (× contestants)."""
 
     sizes: Sequence[int]
     racing: np.ndarray

@@ -112,7 +112,7 @@ tried: it confirms, but it is not a test that was never seen.
 Intervals of 95 %, and what is answered:
 
 {answers}
-What follows from this:
+These figures have consequences:
 
 - *A line for each optimizer has the lowest τ for a longer training, or nearly so.* Two or three cells do not fix
   it.

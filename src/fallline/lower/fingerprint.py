@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 class Fingerprint:
-    """Of a list of tensors, which it does not keep alive."""
+    """Describes a list of tensors, which it does not keep alive."""
 
     def __init__(self, tensors: Sequence[Tensor]):
         guards = _torch_guards()

@@ -35,7 +35,7 @@ class Named:
 
     @property
     def entry(self) -> Any:
-        """What a parameter group lists."""
+        """The entries of a parameter group."""
         return (self.names[0], self.param) if self.names else self.param
 
 

@@ -29,7 +29,7 @@ class Stepped:
 
 
 class Explanation(str):
-    """What ``optimizer.explain()`` returns: the text to print, with the data that it was written from."""
+    """The result of ``optimizer.explain()``: the text to print, with the data that it was written from."""
 
     parts: tuple[Stepped, ...]
     waiting: int

@@ -1,4 +1,4 @@
-"""What a parameter group says about its parameters: its rule, checked settings, the specialisation, first values.
+"""Reads a parameter group: its rule, checked settings, the specialisation, first values.
 
 A group may name a rule of its own (``"rule": "adamw"``); all that depends on a rule is therefore looked up by group.
 """

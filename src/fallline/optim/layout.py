@@ -1,4 +1,4 @@
-"""What memory a tensor may have for a kernel to write to it."""
+"""Checks that the memory of a tensor is one that a kernel may write to."""
 
 from __future__ import annotations
 

@@ -332,7 +332,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         """Whether there was a parameter to run it on."""
 
         def programs_of(plan: Plan) -> dict[Bucket, Program]:
-            """Of the buckets whose rule has the entry."""
+            """The programs of the buckets whose rule has the entry."""
             traces = {b: dataclasses.replace(b.program.trace, entry=name, cautious=False) for b in plan.buckets}
             return {
                 bucket: bucket.rule.program(trace) for bucket, trace in traces.items() if name in bucket.rule.entries

@@ -31,7 +31,7 @@ class Stepping:
 
 
 class Overview(str):
-    """What ``optimizer.describe()`` returns: the text to print, with the data that it was written from."""
+    """The result of ``optimizer.describe()``: the text to print, with the data that it was written from."""
 
     parts: tuple[Stepping, ...]
 

@@ -1,4 +1,4 @@
-"""What a step needs and steps have in common: parameters sorted by program and lowering, each ready to run."""
+"""The plan that steps share: parameters sorted by program and lowering, each ready to run."""
 
 from __future__ import annotations
 
@@ -118,11 +118,11 @@ class Plan:
     waiting: list[Tensor]
     """Parameters that never had a gradient, and so have no states."""
     states: dict[Tensor, Any]
-    """Of the optimizer."""
+    """The states of the optimizer."""
     completed: dict[Tensor, Watched]
     """The states as they are once the step is made: one that is refused must leave no state behind."""
     readers: list[GroupReader]
-    """Of each group."""
+    """The reader of each group."""
     settings: list[tuple[Any, ...]]
     """Per group, what the specialisation was chosen from."""
     forms: list[tuple[Any, ...]]

@@ -152,7 +152,7 @@ def _distances(summary: Summary) -> list[Table]:
     of = {METRIC: "Quality at equal time", SCORE: "Score"}.get(last.quantity, f"Time to target in {last.clock}")
 
     def shown(gap: float) -> float:
-        """Who is ahead by 8 % is one that the choice takes 8 % more time than, as sentences have it."""
+        """A contestant is ahead by 8 % if the choice takes 8 % more time, as in the sentences."""
         return math.copysign(100 * math.expm1(abs(gap)), gap) if look.relative else gap
 
     rows: list[tuple[Cell, ...]] = []

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fallline.race.plan import Entry, Rules
 
 STUDIES = 3
-"""Of a ladder, where no other number is asked for: a fixed design, as every rung needs everybody."""
+"""The studies of a ladder, unless another number is asked for: a fixed design, as every rung needs everybody."""
 
 
 def on_ladder(

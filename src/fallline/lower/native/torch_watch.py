@@ -210,7 +210,7 @@ def _offset_of_tensor(process: ctypes.CDLL) -> int:
 
 @functools.cache
 def torch_reader() -> TorchReader | None:
-    """What reads tensors from C, if this torch has what it takes and it sees what it should."""
+    """The reader of tensors from C, if this torch has the functions and the reader sees what it should."""
     try:
         reader = TorchReader()
         return reader if _sees(reader) else None

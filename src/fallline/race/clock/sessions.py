@@ -26,7 +26,7 @@ PLACEMENT_ERROR = 0.005
 """By how much step times of one contestant differ from process to process beyond what their rounds say: by where its
 memory happens to lie.  Relative, one standard deviation; ``make race-checks`` measures it with twins."""
 PRIOR_SESSIONS = 6.0
-"""What is expected of the spread between sessions counts as much as so many more sessions than one would."""
+"""The expected spread between sessions counts as much as so many further sessions."""
 LEAST_SHARE = 0.1
 """The least part that one of two has in the variance of its best known ratio."""
 PRIOR_ROUNDS = 6.0
@@ -44,7 +44,7 @@ class Rounds:
 
     wall: Sequence[float]
     cpu: Sequence[float] = ()
-    """Of the thread, in the same rounds; empty in files of before it was measured."""
+    """CPU seconds of the thread, in the same rounds; empty in files of before it was measured."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,7 +205,7 @@ def _pair_error(sessions: Sequence[Session], first: str, second: str) -> float |
 
 
 def _typical_error(session: Session) -> float:
-    """Of one contestant's time beside the others', from rounds alone; 0 where there is nothing to compare."""
+    """The error of one contestant's time beside the others', from rounds alone; 0 where there is nothing to compare."""
     if not session.is_enough:
         return 1.0
     found = list(session.errors.values())
