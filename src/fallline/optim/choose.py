@@ -15,6 +15,7 @@ from torch import Tensor
 
 import fallline
 from fallline.lower.catalogue import find_lowering, lowerings
+from fallline.lower.chain import missing
 from fallline.lower.executor import Lowering
 from fallline.lower.item import Item
 from fallline.optim.options import wanted_lowering
@@ -41,9 +42,9 @@ def choose_lowering(program: Program, item: Item, group: Mapping[str, Any]) -> C
         instead = _fastest(program, item, [other for other in lowerings() if other.automatic]).lowering
         _warn_once(lowering, f"{wanted.asked}: {obstacle}, so that {instead.name} runs instead; {wanted.remedy}")
         return Choice(instead, obstacle)
-    if (missing := lowering.missing(program)) is None:
+    if (lacking := missing(lowering, program)) is None:
         return Choice(lowering, "asked for")
-    return Choice(_next_best(program, item, lowering, missing).lowering, _without(lowering, missing))
+    return Choice(_next_best(program, item, lowering, lacking).lowering, _without(lowering, lacking))
 
 
 def _fastest(program: Program, item: Item, candidates: list[Lowering]) -> Choice:
@@ -52,22 +53,22 @@ def _fastest(program: Program, item: Item, candidates: list[Lowering]) -> Choice
     for lowering in candidates:
         if (obstacle := lowering.obstacle(item)) is not None:
             reason = obstacle
-        elif (missing := lowering.missing(program)) is not None:
-            _notice(lowering, missing)
-            reason = _without(lowering, missing)
+        elif (lacking := missing(lowering, program)) is not None:
+            _notice(lowering, lacking)
+            reason = _without(lowering, lacking)
         else:
             return Choice(lowering, reason)
     raise ValueError(f"no lowering can step this parameter: {reason}")
 
 
-def _next_best(program: Program, item: Item, lowering: Lowering, missing: str) -> Choice:
-    _notice(lowering, missing)
-    others = [other for other in lowerings() if other.automatic and other.missing(program) is None]
+def _next_best(program: Program, item: Item, lowering: Lowering, lacking: str) -> Choice:
+    _notice(lowering, lacking)
+    others = [other for other in lowerings() if other.automatic and missing(other, program) is None]
     return _fastest(program, item, others)
 
 
-def _without(lowering: Lowering, missing: str) -> str:
-    return f"no {lowering.kernels} kernel: {missing}"
+def _without(lowering: Lowering, lacking: str) -> str:
+    return f"no {lowering.kernels} kernel: {lacking}"
 
 
 def check_possible(param: Tensor, group: Mapping[str, Any], name: str) -> None:
@@ -80,10 +81,10 @@ def check_possible(param: Tensor, group: Mapping[str, Any], name: str) -> None:
         raise ValueError(f"{wanted.asked} is not possible for {name}: {obstacle}; {wanted.remedy}")
 
 
-def _notice(lowering: Lowering, missing: str) -> None:
+def _notice(lowering: Lowering, lacking: str) -> None:
     _warn_once(
         lowering,
-        f"fallline runs without its {lowering.kernels} kernels, through foreach: {missing} "
+        f"fallline runs without its {lowering.kernels} kernels, through foreach: {lacking} "
         "(`fallline doctor` says more)",
     )
 

@@ -95,6 +95,11 @@ class GroupReader:
                 f"{self.description.class_name} does not take complex parameters, as its equations depend on axes, and "
                 f"{name} is {param.dtype}; use AdamW for it, or hold its real and imaginary part as parameters"
             )
+        if param.ndim < self.rule.min_ndim:
+            raise ValueError(
+                f"{self.description.class_name} steps matrices, and {name} has {param.ndim} axes; "
+                f'fallline.create("{self.description.name}", model) gives such parameters another rule'
+            )
         check_possible(param, group, name)
         return name
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from fallline.lower.chain import prepare
 from fallline.lower.item import FACTS, Item
 from fallline.lower.native.torch_watch import NativeSameObjects
 from fallline.lower.watch import SameObjects, with_gradient
@@ -65,7 +66,7 @@ class Bucket:
         self.groups = [m.group for m in members]
         self.layouts = [layout_of(p) for p in self.params]
         self.with_gradient = with_gradient(self.params)
-        self.executor = choice.lowering.prepare(program, self.items)
+        self.executor = prepare(choice.lowering, program, self.items)
         self.zeros = [0] * len(self.items)
         self.rounds_at_random = any(item.rounds_at_random for item in self.items)
         states = program.states

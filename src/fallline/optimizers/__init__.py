@@ -38,6 +38,8 @@ FILES = {
     "QHAdam": "qhadam",
     "SophiaG": "sophiag",
     "NAGGS": "nag_gs",
+    "Muon": "muon",
+    "Muon8bit": "muon",
     "NAG4": "nag4",
     "ADOPT": "adopt",
     "AdEMAMix": "ademamix",

@@ -102,17 +102,35 @@ class Static:
     """A flag or a choice that is known when the rule is traced, so that Python's ``if`` works on it."""
 
     choices: tuple[Any, ...] = (False, True)
+    says: str = ""
+    """Which values there are beside ``choices``; empty if there are no others."""
+    holds: Callable[[Any], bool] | None = None
+    """Whether a value that is not among ``choices`` is possible."""
 
     def __call__(self, *choices: Any) -> Static:
         return Static(choices) if choices else self
 
+    def plain(self, value: Any) -> Any:
+        """The value as a specialisation is named by it: users may give a list, which cannot be a key."""
+        return tuple(value) if isinstance(value, list) else value
+
     def check(self, name: str, value: Any) -> None:
+        if self.holds is not None:
+            if value not in self.choices and not self.holds(value):
+                raise ValueError(f"{name} must be {self.says}, got {value!r}")
+            return
         if value not in self.choices or (isinstance(value, bool) != isinstance(self.choices[0], bool)):
             names = " or ".join(repr(c) for c in self.choices)
             raise ValueError(f"{name} must be {names}, got {value!r}")
 
 
 static = Static()
+
+
+def setting(says: str, holds: Callable[[Any], bool], example: Any = None) -> Static:
+    """A static argument with more values than can be listed, such as the number of steps of a matrix function.  The
+    rule is checked with ``example`` at its declaration, and traced anew for every other value."""
+    return Static((example,), says, holds)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,7 @@ value varies.  The space alone decides where a node is computed:
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import math
 from collections.abc import Callable
@@ -283,6 +284,17 @@ HOST_FUNCTIONS: dict[str, Callable[..., Any]] = {
 CASTS: dict[str, Callable[..., Any]] = {"number": float, "truth": bool}
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Call:
+    """A function of whole matrices, which runs between two programs; its result is an operand of the second."""
+
+    name: str
+    """The name of its result, and of the memory in which it finds its argument and leaves the result."""
+    function: str
+    argument: Node
+    settings: tuple[tuple[str, Any], ...]
+
+
 class Graph:
     """Builds nodes, so that equal ones are the same object and constants are folded."""
 
@@ -295,6 +307,7 @@ class Graph:
         """Which rows the rule uses: True for those of view(size0, -1), False for those of matrices."""
         self.wrap_direction: Callable[[Node], Node] | None = None
         self.has_direction = False
+        self.calls: list[Call] = []
 
     def _make(self, op: str, args: tuple[Node, ...], attr: Any, space: Space, level: int) -> Node:
         # 0.0 and -0.0 compare equal, but are different constants.
@@ -415,6 +428,21 @@ class Graph:
             self._index_by(space)
         level = value.level + (value.space == Space.FULL)
         return self._make("reduce", (value,), (kind, axis), space, level)
+
+    def call(self, function: str, value: Node, **settings: Any) -> Node:
+        """A function of the matrix that ``value`` is; the result has a value per element."""
+        if self.ndim is None or self.ndim < 2:
+            raise RuleError(
+                f"{function} needs a matrix: declare @rule(min_ndim=2), and take the keyword argument `ndim` in the rule"
+            )
+        if value.space != Space.FULL:
+            raise RuleError(f"{function} needs a value per element, got one per {value.space.name.lower()}")
+        traced = [name for name, setting in settings.items() if isinstance(setting, Node)]
+        if traced:
+            raise RuleError(f"{function}: {traced[0]} must be known when the rule is traced; annotate it as `static`")
+        name = f"{function}_{len(self.calls)}"
+        self.calls.append(Call(name, function, value, tuple(sorted(settings.items()))))
+        return self.operand(name, Space.FULL)
 
     def direction(self, value: Node) -> Node:
         """Marks ``value`` as the direction, and applies the wrapper of directions (a cautious mask) if there is one."""

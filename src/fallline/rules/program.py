@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fallline.rules.annotations import State
-from fallline.rules.graph import CASTS, HOST_FUNCTIONS, SMALL, Graph, Node, RuleError, Space
+from fallline.rules.graph import CASTS, HOST_FUNCTIONS, SMALL, Node, RuleError, Space
 
 if TYPE_CHECKING:
     from fallline.rules.rule import Rule, Trace
@@ -48,6 +48,11 @@ class Program:
     """Scalar states that follow from reductions."""
     view: str
     """How elements are indexed: "flat", "matrix" (batch, rows, cols) or "dim0" (size0, rest)."""
+
+    @property
+    def parts(self) -> tuple[Program, ...]:
+        """The programs that kernels are made of; a program with calls of matrix functions consists of several."""
+        return (self,)
 
     @property
     def elementwise(self) -> bool:
@@ -212,7 +217,7 @@ def _levels(needed: Sequence[Node], last: int) -> dict[int, int]:
 
 
 def assemble(
-    rule: Rule, trace: Trace, graph: Graph, states: Mapping[str, State], written: Mapping[str, Node]
+    rule: Rule, trace: Trace, states: Mapping[str, State], written: Mapping[str, Node], name: str | None = None
 ) -> Program:
     writes, small_writes, host_writes, deferred_writes = _sort_writes(rule, states, written)
     needed = reachable(node for kind in (writes, small_writes, host_writes, deferred_writes) for node in kind.values())
@@ -244,7 +249,7 @@ def assemble(
     host_values = tuple(read.values())
     host_roots = (*host_values, *host_writes.values())
     return Program(
-        name=rule.name if trace.entry is None else f"{rule.name}.{trace.entry}",
+        name=name or program_name(rule, trace),
         trace=trace,
         param=rule.param_name,
         grad=rule.grad_name,
@@ -261,6 +266,10 @@ def assemble(
         deferred_writes=deferred_writes,
         view=view,
     )
+
+
+def program_name(rule: Rule, trace: Trace) -> str:
+    return rule.name if trace.entry is None else f"{rule.name}.{trace.entry}"
 
 
 def _sort_writes(

@@ -22,6 +22,7 @@ from fallline.rules.annotations import (
     conventional_range,
     signed,
 )
+from fallline.rules.chain import assemble_chain
 from fallline.rules.functions import maximum as at_least
 from fallline.rules.functions import mean, where
 from fallline.rules.graph import Graph, Node, RuleError, Space
@@ -64,6 +65,7 @@ class Rule(Referenced):
         aliases: Mapping[str, Sequence[str]],
         derive: Mapping[str, Callable[..., Any]],
         counts: str,
+        min_ndim: int = 0,
     ):
         if not inspect.isfunction(function):
             raise RuleError(f"a rule is a function: def rule(p, g, state, …, *, lr, …), got {function!r}")
@@ -72,6 +74,8 @@ class Rule(Referenced):
         self.function = function
         self.name = function.__name__
         self.counts = counts
+        self.min_ndim = min_ndim
+        """The fewest axes that a parameter may have: matrix functions need two."""
         self.aliases = {name: tuple(parts) for name, parts in aliases.items()}
         self.derive = dict(derive)
         self.entries: dict[str, Entry] = {}
@@ -202,7 +206,7 @@ class Rule(Referenced):
 
     def specialisations(self) -> Iterator[Trace]:
         """Every combination of static arguments (and numbers of axes, where the rule asks for them)."""
-        ndims: tuple[int | None, ...] = TRACED_NDIMS if self.wants_ndim else (None,)
+        ndims = [n for n in TRACED_NDIMS if n >= self.min_ndim] if self.wants_ndim else [None]
         free = [[(name, choice) for choice in self.statics[name].choices] for name in self.free_statics]
         for ndim in ndims:
             for chosen in itertools.product(*free):
@@ -230,7 +234,10 @@ class Rule(Referenced):
     ) -> Trace:
         """The specialisation for these hyperparameters and a parameter of ``ndim`` axes."""
         values = {**values, "ndim": ndim}
-        statics = ((n, self._derived(n, values) if n in self.derive else values[n]) for n in self.statics)
+        statics = (
+            (n, self._derived(n, values) if n in self.derive else note.plain(values[n]))
+            for n, note in self.statics.items()
+        )
         return Trace(tuple(statics), ndim if self.wants_ndim else None, entry, cautious)
 
     def program(self, trace: Trace) -> Program:
@@ -265,7 +272,9 @@ class Rule(Referenced):
             result = function(*(nodes[name] for name in names), **keyword)
             written = self._written(result, entry, states, graph)
             self.has_direction = self.has_direction or graph.has_direction
-            return assemble(self, trace, graph, states, written)
+            if graph.calls:
+                return assemble_chain(self, trace, graph, states, written)
+            return assemble(self, trace, states, written)
         except RuleError as error:
             raise RuleError(f"{_where(function, error)}: {error}{during}") from None
         except Exception as error:
@@ -374,6 +383,7 @@ def rule(
     *,
     derive: Mapping[str, Callable[..., Any]] = ...,
     counts: str = ...,
+    min_ndim: int = ...,
     **aliases: Sequence[str],
 ) -> Callable[[Callable[..., Any]], Rule]: ...
 
@@ -384,6 +394,7 @@ def rule(
     *,
     derive: Mapping[str, Callable[..., Any]] | None = None,
     counts: str = "parameter",
+    min_ndim: int = 0,
     **aliases: Sequence[str],
 ) -> Any:
     """Declares an optimizer's equations.
@@ -403,9 +414,10 @@ def rule(
     from the number of axes and other static arguments, ``{"factored": lambda ndim: ndim > 1}``.
     ``counts``: whether ``step`` is counted per ``"parameter"`` (one without a gradient does not advance) or per
     ``"group"``.
+    ``min_ndim``: the fewest axes of a parameter; a rule that calls matrix functions needs 2.
     """
 
     def declare(function: Callable[..., Any]) -> Rule:
-        return Rule(function, aliases, derive or {}, counts)
+        return Rule(function, aliases, derive or {}, counts, min_ndim)
 
     return declare(function) if function is not None else declare

@@ -197,8 +197,9 @@ class NativeExecutor(Executor):
         return True
 
     def follow(self, other: Executor) -> None:
-        assert isinstance(other, NativeExecutor)
-        if self._followed is not other._binding:
+        if not isinstance(other, NativeExecutor):
+            self.bind(other.grads)
+        elif self._followed is not other._binding:
             watch = other._native_watch
             self.bind(other.grads if watch is None else watch.gradients())
             self._followed = other._binding

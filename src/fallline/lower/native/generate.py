@@ -18,8 +18,9 @@ SHARDS = 4
 def write_sources(folder: Path) -> None:
     kernels: dict[str, str] = {}
     for program in builtin_programs():
-        name, text = emit(program)
-        kernels[name] = text
+        for part in program.parts:
+            name, text = emit(part)
+            kernels[name] = text
     folder.mkdir(parents=True, exist_ok=True)
     names = sorted(kernels)
     for shard in range(SHARDS):

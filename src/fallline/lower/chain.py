@@ -1,0 +1,163 @@
+"""Runs a program that calls matrix functions: each of its parts by one lowering, with the calls in between.
+
+Parameters are taken in batches of equal shape.  The scratch memory of a batch is one tensor, so that a matrix function
+gets all of its matrices at once, and all batches use the same memory, one after another.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from fallline.lower.coupled import alone
+from fallline.lower.executor import Deferred, Executor, Lowering, Passes, StepScalars
+from fallline.lower.item import Item, Operand
+from fallline.lower.matrix_calls import FUNCTIONS
+from fallline.rules.chain import Chain
+from fallline.rules.graph import Call
+from fallline.rules.program import Program
+
+BATCH_ELEMENTS = 2**22
+"""The most elements of a batch, unless one parameter has more: small matrices gain from being many, large ones do
+not, and the scratch memory of a batch stays in a shared cache."""
+
+
+def prepare(lowering: Lowering, program: Program, items: Sequence[Item]) -> Executor:
+    """An executor of a program, by this lowering."""
+    if isinstance(program, Chain):
+        return ChainExecutor(lowering, program, items)
+    return lowering.prepare(program, items)
+
+
+def missing(lowering: Lowering, program: Program) -> str | None:
+    """Why this installation cannot run the program by this lowering; None if it can."""
+    return next((reason for part in program.parts if (reason := lowering.missing(part)) is not None), None)
+
+
+def scratch_elements(chain: Chain, shapes: Sequence[Sequence[int]]) -> int:
+    """The elements of scratch memory that a step needs for parameters of these shapes."""
+    sizes = [torch.Size(shape).numel() for shape in shapes]
+    batches = _batches([(tuple(shape),) for shape in shapes], sizes)
+    return len(chain.calls) * max((sum(sizes[i] for i in batch) for batch in batches), default=0)
+
+
+class ChainExecutor(Executor):
+    """The parts of a chain over batches of items, one batch after another."""
+
+    def __init__(self, lowering: Lowering, chain: Chain, items: Sequence[Item]):
+        super().__init__(chain, items)
+        kinds = [(tuple(item.shape), item.dtype, item.param.data.device) for item in self.items]
+        positions = _batches(kinds, [item.numel for item in self.items])
+        memory = _scratch(chain, self.items, positions)
+        self.batches = [Batch(lowering, chain, self.items, where, memory) for where in positions]
+
+    def run(self, scalars: StepScalars) -> Deferred:
+        with torch.no_grad():
+            return alone(self.passes(scalars))
+
+    def passes(self, scalars: StepScalars) -> Passes:
+        deferred: Deferred = {name: [0.0] * len(self.items) for name in self.program.deferred_writes}
+        for batch in self.batches:
+            yield from batch.passes(self.grads, scalars, deferred)
+        return deferred
+
+    @property
+    def launches(self) -> int:
+        return sum(executor.launches for batch in self.batches for executor in batch.executors)
+
+    def has_moved(self, items: Sequence[int]) -> bool:
+        wanted = set(items)
+        return any(batch.has_moved(wanted) for batch in self.batches)
+
+    def release(self) -> None:
+        super().release()
+        for batch in self.batches:
+            for executor in batch.executors:
+                executor.release()
+
+
+class Batch:
+    """Items of one shape, with an executor for each part of the chain."""
+
+    def __init__(
+        self, lowering: Lowering, chain: Chain, items: Sequence[Item], positions: Sequence[int], memory: Memory
+    ):
+        self.chain, self.positions = chain, positions
+        first = items[positions[0]]
+        shape = (len(positions), *first.shape)
+        self.scratch = {
+            call.name: memory[call.name, first.dtype, first.param.data.device][: torch.Size(shape).numel()].view(shape)
+            for call in chain.calls
+        }
+        own = [
+            dataclasses.replace(
+                items[i], states={**items[i].states, **{name: Operand(t[k]) for name, t in self.scratch.items()}}
+            )
+            for k, i in enumerate(positions)
+        ]
+        self.executors = [lowering.prepare(link.program, own) for link in chain.links]
+
+    def passes(self, grads: Mapping[int, Tensor], scalars: StepScalars, deferred: Deferred) -> Iterator[list]:
+        present = {k: grads[i] for k, i in enumerate(self.positions) if i in grads}
+        if not present:
+            return
+        for link, executor in zip(self.chain.links, self.executors, strict=True):
+            executor.bind(present)
+            found = yield from executor.passes(self.scalars(scalars, link.host_values))
+            for name, values in found.items():
+                for k in present:
+                    deferred[name][self.positions[k]] = values[k]
+            for call in link.calls:
+                self.call(call, list(present))
+
+    def scalars(self, scalars: StepScalars, picked: Sequence[int]) -> StepScalars:
+        """The numbers of one part."""
+        return StepScalars(
+            [tuple(numbers[j] for j in picked) for numbers in scalars.sets],
+            [scalars.set_of[i] for i in self.positions],
+            scalars.grad_factor,
+            None if scalars.keys is None else [scalars.keys[i] for i in self.positions],
+        )
+
+    def call(self, call: Call, present: Sequence[int]) -> None:
+        """Replaces the argument of a call, in scratch memory, by its result."""
+        memory, function = self.scratch[call.name], FUNCTIONS[call.function]
+        if len(present) == len(self.positions):
+            memory.copy_(function(memory, **dict(call.settings)))
+        else:
+            memory[present] = function(memory[present], **dict(call.settings))
+
+    def has_moved(self, items: set[int]) -> bool:
+        own = [k for k, i in enumerate(self.positions) if i in items]
+        return any(executor.has_moved(own) for executor in self.executors)
+
+
+Memory = dict[tuple[str, torch.dtype, torch.device], Tensor]
+"""Scratch memory by call, dtype and device."""
+
+
+def _batches(kinds: Sequence[tuple], sizes: Sequence[int]) -> list[list[int]]:
+    """Positions of equal kind, in batches of a limited size, in the order of their first members."""
+    found: dict[tuple, list[list[int]]] = {}
+    for i, (kind, size) in enumerate(zip(kinds, sizes, strict=True)):
+        batches = found.setdefault(kind, [[]])
+        if batches[-1] and (len(batches[-1]) + 1) * size > BATCH_ELEMENTS:
+            batches.append([])
+        batches[-1].append(i)
+    return [batch for batches in found.values() for batch in batches]
+
+
+def _scratch(chain: Chain, items: Sequence[Item], batches: Sequence[Sequence[int]]) -> Memory:
+    sizes: dict[tuple[torch.dtype, torch.device], int] = {}
+    for batch in batches:
+        first = items[batch[0]]
+        key = first.dtype, first.param.data.device
+        sizes[key] = max(sizes.get(key, 0), len(batch) * first.numel)
+    return {
+        (call.name, *key): torch.empty(size, dtype=key[0], device=key[1])
+        for call in chain.calls
+        for key, size in sizes.items()
+    }

@@ -1,0 +1,143 @@
+"""A rule that calls matrix functions, as programs with calls between them.
+
+A matrix function takes a whole matrix, so it cannot be a part of a pass over elements.  The equations before it become
+one program, which leaves the function's argument in scratch memory, and those after it another, which reads the result
+from there.  Each is an ordinary program, which any lowering runs; it computes everything that it needs from the
+parameter, the gradient, the states and the results of earlier calls.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fallline.rules.annotations import State
+from fallline.rules.graph import Call, Graph, Node, RuleError, Space
+from fallline.rules.program import Program, assemble, program_name, reachable
+
+if TYPE_CHECKING:
+    from fallline.rules.rule import Rule, Trace
+
+SCRATCH = State("signed", wide=True)
+"""The memory of a call, as programs see it: a float32 tensor of the parameter's shape, in every format."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Link:
+    """One program of a chain, and the calls that follow it."""
+
+    program: Program
+    host_values: tuple[int, ...]
+    """Where the program's scalars are among those of the chain."""
+    calls: tuple[Call, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Chain(Program):
+    """Programs that run one after another.  The fields of a program describe all of them together."""
+
+    links: tuple[Link, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Program, ...]:
+        return tuple(link.program for link in self.links)
+
+    @property
+    def elementwise(self) -> bool:
+        return False
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        return tuple(call for link in self.links for call in link.calls)
+
+
+def assemble_chain(
+    rule: Rule, trace: Trace, graph: Graph, states: Mapping[str, State], written: Mapping[str, Node]
+) -> Chain:
+    order = _Order(graph)
+    last = 1 + max(order.of(call.argument) for call in graph.calls)
+    host = {name: node for name, node in written.items() if _is_host(name, node, states)}
+    place = _places(order, {n: node for n, node in written.items() if n not in host}, last)
+    scratch = {call.name: SCRATCH for call in graph.calls}
+    name = program_name(rule, trace)
+    programs, calls = [], []
+    for k in range(last + 1):
+        after = [call for call in graph.calls if order.of(call.argument) == k]
+        here = {n: written[n] for n in written if place.get(n) == k} | {call.name: call.argument for call in after}
+        programs.append(assemble(rule, trace, {**states, **scratch}, here, f"{name}.{k + 1}"))
+        calls.append(tuple(after))
+    if any(program.couples_parameters for program in programs):
+        raise RuleError("a rule that calls matrix functions cannot reduce over all parameters")
+    whole = assemble(rule, trace, states, host, name)  # the scalar states that are known before the first pass
+    values = {node.index: node for program in programs for node in program.host_values}
+    position = {index: k for k, index in enumerate(values)}
+    roots = (*values.values(), *whole.host_writes.values())
+    return Chain(
+        name=name,
+        trace=trace,
+        param=rule.param_name,
+        grad=rule.grad_name,
+        states=dict(states),
+        operands=_union(n for program in programs for n in program.operands if n not in scratch),
+        small_operands=_union(n for program in programs for n in program.small_operands),
+        host_inputs=tuple(sorted({node.attr for node in reachable(roots) if node.op == "host"})),
+        host_values=tuple(values.values()),
+        stages=(),
+        reductions=tuple(level for program in programs for level in program.reductions),
+        writes={n: node for program in programs for n, node in program.writes.items() if n not in scratch},
+        small_writes={n: node for program in programs for n, node in program.small_writes.items()},
+        host_writes=whole.host_writes,
+        deferred_writes={n: node for program in programs for n, node in program.deferred_writes.items()},
+        view="flat",
+        links=tuple(
+            Link(program, tuple(position[node.index] for node in program.host_values), after)
+            for program, after in zip(programs, calls, strict=True)
+        ),
+    )
+
+
+class _Order:
+    """After how many calls in a row each node can be computed."""
+
+    def __init__(self, graph: Graph):
+        results = {call.name: call for call in graph.calls}
+        self._of: dict[int, int] = {}
+        for node in graph.nodes:  # arguments come before the nodes that use them
+            found = max((self._of[arg.index] for arg in node.args), default=0)
+            if node.op == "operand" and node.attr in results:
+                found = 1 + self._of[results[node.attr].argument.index]
+            self._of[node.index] = found
+        self.roots: dict[int, list[Node]] = {}
+        for call in graph.calls:
+            self.roots.setdefault(self.of(call.argument), []).append(call.argument)
+
+    def of(self, node: Node) -> int:
+        return self._of[node.index]
+
+
+def _places(order: _Order, written: Mapping[str, Node], last: int) -> dict[str, int]:
+    """The program that writes each value: the first that can, unless a later one still needs the old value."""
+    place = {name: order.of(node) for name, node in written.items()}
+    while True:
+        late = [name for name, k in place.items() if k < last and name in _read_after(k, place, order, written)]
+        if not late:
+            return place
+        place |= dict.fromkeys(late, last)
+
+
+def _read_after(k: int, place: Mapping[str, int], order: _Order, written: Mapping[str, Node]) -> set[Any]:
+    """The operands that programs after program ``k`` read."""
+    roots = [node for after, nodes in order.roots.items() if after > k for node in nodes]
+    roots += [written[name] for name, at in place.items() if at > k]
+    return {node.attr for node in reachable(roots) if node.op == "operand"}
+
+
+def _is_host(name: str, node: Node, states: Mapping[str, State]) -> bool:
+    """Whether the value is a scalar state, or the counter, and known before the first pass."""
+    state = states.get(name)
+    return node.space == Space.HOST and state is not None and state.is_scalar
+
+
+def _union(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
