@@ -15,7 +15,7 @@ from torch import Tensor
 from fallline.lower.coupled import alone
 from fallline.lower.executor import Deferred, Executor, Lowering, Passes, StepScalars
 from fallline.lower.item import Item, Operand
-from fallline.lower.matrix_calls import FUNCTIONS
+from fallline.lower.matrix_calls import FUNCTIONS, Matrices
 from fallline.rules.chain import Chain
 from fallline.rules.graph import Call
 from fallline.rules.program import Program
@@ -41,7 +41,7 @@ def scratch_elements(chain: Chain, shapes: Sequence[Sequence[int]]) -> int:
     """The elements of scratch memory that a step needs for parameters of these shapes."""
     sizes = [torch.Size(shape).numel() for shape in shapes]
     batches = _batches([(tuple(shape),) for shape in shapes], sizes)
-    return len(chain.calls) * max((sum(sizes[i] for i in batch) for batch in batches), default=0)
+    return len(chain.scratch) * max((sum(sizes[i] for i in batch) for batch in batches), default=0)
 
 
 class ChainExecutor(Executor):
@@ -87,18 +87,19 @@ class Batch:
     ):
         self.chain, self.positions = chain, positions
         first = items[positions[0]]
-        shape = (len(positions), *first.shape)
+        self.shape = tuple(first.shape)
+        shape = (len(positions), *self.shape)
         self.scratch = {
-            call.name: memory[call.name, first.dtype, first.param.data.device][: torch.Size(shape).numel()].view(shape)
-            for call in chain.calls
+            name: memory[name, first.dtype, first.param.data.device][: torch.Size(shape).numel()].view(shape)
+            for name in chain.scratch
         }
-        own = [
+        self.items = [
             dataclasses.replace(
                 items[i], states={**items[i].states, **{name: Operand(t[k]) for name, t in self.scratch.items()}}
             )
             for k, i in enumerate(positions)
         ]
-        self.executors = [lowering.prepare(link.program, own) for link in chain.links]
+        self.executors = [lowering.prepare(link.program, self.items) for link in chain.links]
 
     def passes(self, grads: Mapping[int, Tensor], scalars: StepScalars, deferred: Deferred) -> Iterator[list]:
         present = {k: grads[i] for k, i in enumerate(self.positions) if i in grads}
@@ -110,8 +111,10 @@ class Batch:
             for name, values in found.items():
                 for k in present:
                     deferred[name][self.positions[k]] = values[k]
-            for call in link.calls:
-                self.call(call, list(present))
+            for call, numbers in zip(link.calls, link.numbers, strict=True):
+                for members, values in self.by_numbers(scalars, numbers, list(present)):
+                    if values.pop("when", 1.0):
+                        self.call(call, members, values)
 
     def scalars(self, scalars: StepScalars, picked: Sequence[int]) -> StepScalars:
         """The numbers of one part."""
@@ -122,13 +125,38 @@ class Batch:
             None if scalars.keys is None else [scalars.keys[i] for i in self.positions],
         )
 
-    def call(self, call: Call, present: Sequence[int]) -> None:
-        """Replaces the argument of a call, in scratch memory, by its result."""
-        memory, function = self.scratch[call.name], FUNCTIONS[call.function]
-        if len(present) == len(self.positions):
-            memory.copy_(function(memory, **dict(call.settings)))
-        else:
-            memory[present] = function(memory[present], **dict(call.settings))
+    def by_numbers(
+        self, scalars: StepScalars, numbers: Mapping[str, int], present: Sequence[int]
+    ) -> Iterator[tuple[list[int], dict[str, float]]]:
+        """Members for which a call has the same numbers: all of them, unless they have made different steps."""
+        found: dict[tuple[float, ...], list[int]] = {}
+        for k in present:
+            own = scalars.sets[scalars.set_of[self.positions[k]]]
+            found.setdefault(tuple(own[at] for at in numbers.values()), []).append(k)
+        for values, members in found.items():
+            yield members, dict(zip(numbers, values, strict=True))
+
+    def call(self, call: Call, members: Sequence[int], numbers: Mapping[str, float]) -> None:
+        """Runs a matrix function on all members at once, and puts what it changes where it was."""
+        complete = len(members) == len(self.items)
+        full = {
+            name: self.scratch[where] if complete else self.scratch[where][members]
+            for name, (where, _) in call.values.items()
+        }
+        squares = {
+            name: Matrices(
+                torch.stack([self.items[k].small[state] for k in members]), self.chain.states[state].shape, self.shape
+            )
+            for name, state in call.states.items()
+        }
+        changed = FUNCTIONS[call.function](**full, **squares, **numbers, **call.settings)
+        for name, value in changed.items():
+            if name in full:
+                target = self.scratch[call.values[name][0]]
+                target.copy_(value) if complete else target.__setitem__(members, value)
+            else:
+                for k, one in zip(members, value.flat, strict=True):
+                    self.items[k].small[call.states[name]].copy_(one)
 
     def has_moved(self, items: set[int]) -> bool:
         own = [k for k, i in enumerate(self.positions) if i in items]
@@ -157,7 +185,7 @@ def _scratch(chain: Chain, items: Sequence[Item], batches: Sequence[Sequence[int
         key = first.dtype, first.param.data.device
         sizes[key] = max(sizes.get(key, 0), len(batch) * first.numel)
     return {
-        (call.name, *key): torch.empty(size, dtype=key[0], device=key[1])
-        for call in chain.calls
+        (name, *key): torch.empty(size, dtype=key[0], device=key[1])
+        for name in chain.scratch
         for key, size in sizes.items()
     }

@@ -14,6 +14,7 @@ from fallline.formats import BlockFormat, applies, block_format
 from fallline.lower.item import HALF, Item, Operand, Place, real_shape, real_view
 from fallline.optim.layout import overlaps_itself
 from fallline.rules.annotations import PARAM, State
+from fallline.rules.blocks import Squares
 from fallline.rules.graph import Space
 
 MASTER = "master"
@@ -76,6 +77,8 @@ def scale_key(name: str) -> str:
 
 
 def reduced_shape(state: State, shape: Sequence[int]) -> tuple[int, ...]:
+    if isinstance(state.shape, Squares):
+        return (state.shape.numel(shape),)
     if state.space == Space.ROW:
         return (*shape[:-1], 1)
     if state.space == Space.COL:

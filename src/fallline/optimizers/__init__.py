@@ -40,6 +40,8 @@ FILES = {
     "NAGGS": "nag_gs",
     "Muon": "muon",
     "Muon8bit": "muon",
+    "Shampoo": "shampoo",
+    "SOAP": "soap",
     "NAG4": "nag4",
     "ADOPT": "adopt",
     "AdEMAMix": "ademamix",

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fallline.rules.blocks import Squares
 from fallline.rules.graph import Space
 
 
@@ -43,15 +44,16 @@ class State:
     kind:  "signed", "nonneg" or "weights" (a copy or average of parameters); it decides the low-bit code.
     init:  a number, ``"param"`` (a copy of the parameter), ``"grad"`` (the first gradient, which the first
            step sees as the old value), or the name of a hyperparameter.
-    shape: ``None`` (like the parameter), ``axis(…)``, ``"scalar"`` (one number per parameter), ``"group"``
-           (one per parameter group) or ``"optimizer"`` (one in all).
+    shape: ``None`` (like the parameter), ``axis(…)``, ``Squares(…)`` (the square matrices of its blocks),
+           ``"scalar"`` (one number per parameter), ``"group"`` (one per parameter group) or ``"optimizer"``
+           (one in all).
     when:  the static argument that switches the state on; ``"not flag"`` names one that switches it off.
     wide:  True if no format may store the state in fewer than 32 bits, or the static argument that decides this.
     """
 
     kind: str = "signed"
     init: float | str = 0.0
-    shape: Axis | str | None = None
+    shape: Axis | Squares | str | None = None
     when: str | None = None
     wide: bool | str = False
 
@@ -69,13 +71,16 @@ class State:
         return bool(statics[self.flag]) == (self.flag == self.when)
 
     def settled(self, statics: Mapping[str, Any]) -> State:
-        """The state with ``wide`` decided by these static arguments."""
-        return self(wide=bool(statics[self.wide])) if isinstance(self.wide, str) else self
+        """The state with ``wide``, and the sizes of its blocks, decided by these static arguments."""
+        wide = bool(statics[self.wide]) if isinstance(self.wide, str) else self.wide
+        return self(wide=wide, shape=self.shape.settled(statics) if isinstance(self.shape, Squares) else self.shape)
 
     @property
     def space(self) -> Space:
         if self.shape is None:
             return Space.FULL
+        if isinstance(self.shape, Squares):
+            return Space.SQUARES
         return self.shape.space if isinstance(self.shape, Axis) else Space.HOST
 
     @property
@@ -94,6 +99,17 @@ nonneg = State("nonneg")
 weights = State("weights", init=PARAM)
 scalar = State(shape="scalar")
 group = State(shape="group")
+
+
+def squares(max_dim: int | str, *, merge: str = "none", cut: bool = True) -> State:
+    """The square matrices of a parameter: one for each axis of each block, of at most ``max_dim`` rows.
+
+    Longer axes are cut into blocks, or have no matrix if not ``cut``.  ``merge``: whether neighbouring short axes
+    become one, from the ``"last"`` axis backwards or from the ``"first"`` forwards.  Both may name a static argument.
+    """
+    return State(shape=Squares(max_dim, merge, cut))
+
+
 optimizer = State(shape="optimizer")
 
 

@@ -31,6 +31,8 @@ class Link:
     host_values: tuple[int, ...]
     """Where the program's scalars are among those of the chain."""
     calls: tuple[Call, ...]
+    numbers: tuple[Mapping[str, int], ...]
+    """For each call, where its numbers are among the scalars of the chain."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -48,29 +50,34 @@ class Chain(Program):
         return False
 
     @property
-    def calls(self) -> tuple[Call, ...]:
-        return tuple(call for link in self.links for call in link.calls)
+    def scratch(self) -> tuple[str, ...]:
+        """The names of the tensors in which calls find and leave values."""
+        return tuple(name for link in self.links for call in link.calls for name, _ in call.values.values())
 
 
 def assemble_chain(
     rule: Rule, trace: Trace, graph: Graph, states: Mapping[str, State], written: Mapping[str, Node]
 ) -> Chain:
     order = _Order(graph)
-    last = 1 + max(order.of(call.argument) for call in graph.calls)
+    last = 1 + max(order.calls)
+    _check_squares(graph, states, written)
     host = {name: node for name, node in written.items() if _is_host(name, node, states)}
-    place = _places(order, {n: node for n, node in written.items() if n not in host}, last)
-    scratch = {call.name: SCRATCH for call in graph.calls}
+    passing = {n: node for n, node in written.items() if n not in host and node.space != Space.SQUARES}
+    place = _places(order, passing, last)
+    scratch = {name: SCRATCH for call in graph.calls for name, _ in call.values.values()}
     name = program_name(rule, trace)
     programs, calls = [], []
     for k in range(last + 1):
-        after = [call for call in graph.calls if order.of(call.argument) == k]
-        here = {n: written[n] for n in written if place.get(n) == k} | {call.name: call.argument for call in after}
+        after = tuple(call for call, at in zip(graph.calls, order.calls, strict=True) if at == k)
+        here = {n: node for n, node in passing.items() if place[n] == k}
+        here |= {where: value for call in after for where, value in call.values.values()}
         programs.append(assemble(rule, trace, {**states, **scratch}, here, f"{name}.{k + 1}"))
-        calls.append(tuple(after))
+        calls.append(after)
     if any(program.couples_parameters for program in programs):
         raise RuleError("a rule that calls matrix functions cannot reduce over all parameters")
     whole = assemble(rule, trace, states, host, name)  # the scalar states that are known before the first pass
     values = {node.index: node for program in programs for node in program.host_values}
+    values |= {node.index: node for call in graph.calls for node in call.numbers.values()}
     position = {index: k for k, index in enumerate(values)}
     roots = (*values.values(), *whole.host_writes.values())
     return Chain(
@@ -91,29 +98,60 @@ def assemble_chain(
         deferred_writes={n: node for program in programs for n, node in program.deferred_writes.items()},
         view="flat",
         links=tuple(
-            Link(program, tuple(position[node.index] for node in program.host_values), after)
+            Link(
+                program,
+                tuple(position[node.index] for node in program.host_values),
+                after,
+                tuple({n: position[node.index] for n, node in call.numbers.items()} for call in after),
+            )
             for program, after in zip(programs, calls, strict=True)
         ),
     )
 
 
 class _Order:
-    """After how many calls in a row each node can be computed."""
+    """When everything is known: ``calls`` has, for each call, the number of the program that it follows."""
 
     def __init__(self, graph: Graph):
-        results = {call.name: call for call in graph.calls}
-        self._of: dict[int, int] = {}
-        for node in graph.nodes:  # arguments come before the nodes that use them
-            found = max((self._of[arg.index] for arg in node.args), default=0)
-            if node.op == "operand" and node.attr in results:
-                found = 1 + self._of[results[node.attr].argument.index]
-            self._of[node.index] = found
+        results = {where: k for k, call in enumerate(graph.calls) for where, _ in call.values.values()}
+        self.calls: list[int] = []
         self.roots: dict[int, list[Node]] = {}
+        """The arguments that each program prepares for calls."""
+        self._graph, self._of = graph, {}
+        used: dict[str, int] = {}
+        nodes = iter(graph.nodes)  # arguments come before the nodes that use them
+        known = -1
         for call in graph.calls:
-            self.roots.setdefault(self.of(call.argument), []).append(call.argument)
+            wanted = [value for _, value in call.values.values()]
+            while known < max((node.index for node in wanted), default=-1):
+                known = self._place(next(nodes), results)
+            after = [self.of(value) for value in wanted]
+            after += [used.get(state, 0) for state in call.states.values()]
+            self.calls.append(max(after, default=0))
+            used |= dict.fromkeys(call.states.values(), self.calls[-1])
+            self.roots.setdefault(self.calls[-1], []).extend(wanted)
+        for node in nodes:
+            self._place(node, results)
+
+    def _place(self, node: Node, results: Mapping[str, int]) -> int:
+        found = max((self._of[arg.index] for arg in node.args), default=0)
+        if node.op == "operand" and node.attr in results:
+            found = 1 + self.calls[results[node.attr]]
+        self._of[node.index] = found
+        return node.index
 
     def of(self, node: Node) -> int:
+        """The number of the first program that can compute a node."""
         return self._of[node.index]
+
+
+def _check_squares(graph: Graph, states: Mapping[str, State], written: Mapping[str, Node]) -> None:
+    """States of square matrices are changed in place, so a rule can only return their newest value."""
+    for name, state in states.items():
+        if state.space == Space.SQUARES and name in written:
+            node, newest = written[name], graph.newest(name)
+            if node is not newest and not (newest is None and node.op == "operand" and node.attr == name):
+                raise RuleError(f"returns another value for {name} than the one that matrix functions gave it")
 
 
 def _places(order: _Order, written: Mapping[str, Node], last: int) -> dict[str, int]:

@@ -115,11 +115,3 @@ def norm(x: Node, axis: Axis = "tensor") -> Node:
 def direction(u: Node) -> Node:
     """Marks the update direction, which lr multiplies, so that an option such as ``cautious`` can wrap it."""
     return _graph(u).direction(u)
-
-
-def orthogonalize(x: Node, **settings: Any) -> Node:
-    """The orthogonal factor of each matrix of ``x``, UVᵀ where x = UΣVᵀ, or a matrix near it.
-
-    It runs between two passes, on whole matrices.  ``settings`` are static; `lower/matrix_calls.py` defines them.
-    """
-    return _graph(x).call("orthogonalize", x, **settings)

@@ -12,6 +12,7 @@ value varies.  The space alone decides where a node is computed:
     COL     one number per matrix column (the second-last axis reduced)
     DIM0    one number per row of ``view(size0, -1)``
     FULL    one number per element
+    SQUARES the square matrices of a parameter's blocks, which only matrix functions read and change
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, Union
 
 Number = Union["Node", float, int, bool]
@@ -52,6 +53,7 @@ class Space(enum.IntEnum):
     COL = 5
     DIM0 = 6
     FULL = 7
+    SQUARES = 8
 
     @property
     def is_scalar(self) -> bool:
@@ -147,6 +149,9 @@ class Node:
 
     def __rpow__(self, other: Number) -> Node:
         return self.graph.apply("pow", other, self)
+
+    def __mod__(self, other: Number) -> Node:
+        return self.graph.apply("mod", self, other)
 
     def __neg__(self) -> Node:
         return self.graph.apply("neg", self)
@@ -260,6 +265,7 @@ HOST_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "mul": lambda a, b: a * b,
     "div": _divide,
     "pow": _power,
+    "mod": lambda a, b: math.fmod(a, b) if b else math.nan,
     "neg": lambda a: -a,
     "abs": abs,
     "sign": lambda a: float((a > 0) - (a < 0)),
@@ -286,13 +292,27 @@ CASTS: dict[str, Callable[..., Any]] = {"number": float, "truth": bool}
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Call:
-    """A function of whole matrices, which runs between two programs; its result is an operand of the second."""
+    """A function of whole matrices, which runs between two programs."""
 
-    name: str
-    """The name of its result, and of the memory in which it finds its argument and leaves the result."""
     function: str
-    argument: Node
-    settings: tuple[tuple[str, Any], ...]
+    values: Mapping[str, tuple[str, Node]]
+    """Arguments with a value per element: the name of the scratch memory in which the function finds each, and leaves
+    its new value if it changes it."""
+    squares: Mapping[str, Node]
+    """States of square matrices, which the function reads and changes in place."""
+    numbers: Mapping[str, Node]
+    """Numbers of the host.  If there is one named ``when`` and it is 0, the call changes nothing."""
+    settings: Mapping[str, Any]
+
+    @property
+    def states(self) -> dict[str, str]:
+        """The names of the states of square matrices, by argument."""
+        return {name: state_of(node) for name, node in self.squares.items()}
+
+
+def state_of(node: Node) -> str:
+    """The state that a value of square matrices is a version of."""
+    return str(node.attr if node.op == "operand" else node.attr[0])
 
 
 class Graph:
@@ -308,6 +328,8 @@ class Graph:
         self.wrap_direction: Callable[[Node], Node] | None = None
         self.has_direction = False
         self.calls: list[Call] = []
+        self._versions: dict[str, Node] = {}
+        """The newest value of each state of square matrices that a call has changed."""
 
     def _make(self, op: str, args: tuple[Node, ...], attr: Any, space: Space, level: int) -> Node:
         # 0.0 and -0.0 compare equal, but are different constants.
@@ -329,9 +351,13 @@ class Graph:
 
     def operand(self, name: str, space: Space) -> Node:
         """A tensor read from memory: the parameter, its gradient, or a state."""
-        if space != Space.FULL:
+        if space not in (Space.FULL, Space.SQUARES):
             self._index_by(space)
         return self._make("operand", (), name, space, 0)
+
+    def newest(self, state: str) -> Node | None:
+        """The newest value of a state of square matrices; None if no call has changed it."""
+        return self._versions.get(state)
 
     def host(self, name: str) -> Node:
         """A number known before the step: hyperparameter, counter, scalar state or shape fact."""
@@ -342,6 +368,8 @@ class Graph:
         args = tuple(
             self._typed(op, position, v if isinstance(v, Node) else self.const(v)) for position, v in enumerate(values)
         )
+        if any(a.space == Space.SQUARES for a in args):
+            raise RuleError("square matrices are changed by matrix functions only; arithmetic is not possible on them")
         if all(a.op == "const" for a in args):
             return self.const(HOST_FUNCTIONS[op](*(a.attr for a in args)))
         simpler = self._simplified(op, args)
@@ -373,6 +401,8 @@ class Graph:
         space = Space.HOST
         for arg in args:
             space = join(space, arg.space)
+        if op == "mod" and space != Space.HOST:
+            raise RuleError("`%` is for counters and hyperparameters; values of tensors have no remainder here")
         if space != Space.HOST:
             args = tuple(self._truth_in(space, arg) if arg.is_bool else arg for arg in args)
         return self._make(op, args, None, space, max(a.level for a in args))
@@ -429,20 +459,46 @@ class Graph:
         level = value.level + (value.space == Space.FULL)
         return self._make("reduce", (value,), (kind, axis), space, level)
 
-    def call(self, function: str, value: Node, **settings: Any) -> Node:
-        """A function of the matrix that ``value`` is; the result has a value per element."""
-        if self.ndim is None or self.ndim < 2:
-            raise RuleError(
-                f"{function} needs a matrix: declare @rule(min_ndim=2), and take the keyword argument `ndim` in the rule"
-            )
-        if value.space != Space.FULL:
-            raise RuleError(f"{function} needs a value per element, got one per {value.space.name.lower()}")
+    def call(
+        self,
+        function: str,
+        values: Mapping[str, Node],
+        squares: Mapping[str, Node] | None = None,
+        numbers: Mapping[str, Number] | None = None,
+        changes: Sequence[str] = (),
+        **settings: Any,
+    ) -> list[Node]:
+        """A call of a matrix function; returns the new values of the arguments that it ``changes``, in this order."""
+        squares = squares or {}
+        for name, value in values.items():
+            if not isinstance(value, Node) or value.space != Space.FULL:
+                raise RuleError(f"{function}: {name} must be a value per element, got {value!r}")
+        for name, value in squares.items():
+            if value.space != Space.SQUARES:
+                raise RuleError(f"{function}: {name} must be a state annotated with `squares`, got {value!r}")
+            if self._versions.get(state_of(value)) is not None and self._versions[state_of(value)] is not value:
+                raise RuleError(f"{function}: {name} has been changed before this call; pass its new value")
         traced = [name for name, setting in settings.items() if isinstance(setting, Node)]
         if traced:
             raise RuleError(f"{function}: {traced[0]} must be known when the rule is traced; annotate it as `static`")
-        name = f"{function}_{len(self.calls)}"
-        self.calls.append(Call(name, function, value, tuple(sorted(settings.items()))))
-        return self.operand(name, Space.FULL)
+        nodes = {n: v if isinstance(v, Node) else self.const(v) for n, v in (numbers or {}).items()}
+        for name, node in nodes.items():
+            if node.space != Space.HOST:
+                raise RuleError(f"{function}: {name} must be known before the step, as hyperparameters are")
+            nodes[name] = self.apply("where", node, 1.0, 0.0) if node.is_bool else node
+        place = f"{function}_{len(self.calls)}"
+        scratch = {n: (place if len(values) == 1 else f"{place}_{n}", value) for n, value in values.items()}
+        self.calls.append(Call(function, scratch, dict(squares), nodes, settings))
+        results = []
+        for name in changes:
+            if name in squares:
+                state = state_of(squares[name])
+                new = self._make("updated", (), (state, len(self.calls)), Space.SQUARES, 0)
+                self._versions[state] = new
+                results.append(new)
+            else:
+                results.append(self.operand(scratch[name][0], Space.FULL))
+        return results
 
     def direction(self, value: Node) -> Node:
         """Marks ``value`` as the direction, and applies the wrapper of directions (a cautious mask) if there is one."""

@@ -22,6 +22,7 @@ from fallline.rules.annotations import (
     conventional_range,
     signed,
 )
+from fallline.rules.blocks import Squares
 from fallline.rules.chain import assemble_chain
 from fallline.rules.functions import maximum as at_least
 from fallline.rules.functions import mean, where
@@ -133,7 +134,7 @@ class Rule(Referenced):
                 raise RuleError(f"{place}: a state cannot be called {name}, which has another meaning; rename it")
             if state.kind not in KINDS:
                 raise RuleError(f"{place}: the state {name} is of kind {state.kind!r}; use {', '.join(KINDS)}")
-            if not (state.shape is None or isinstance(state.shape, Axis) or state.shape in SCALAR_SHAPES):
+            if not (state.shape is None or isinstance(state.shape, (Axis, Squares)) or state.shape in SCALAR_SHAPES):
                 raise RuleError(
                     f"{place}: the state {name} has shape {state.shape!r}; it can have axis(-1), axis(-2), "
                     f'axis("rows") or {", ".join(map(repr, SCALAR_SHAPES))}'
