@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from fallline.optim.assignment import Assignment, Named, Part, named_in_model, split
+from fallline.optim.routing import route
 from fallline.optimizers.description import Description
 
 RATES = ("lr", "lr_1d")
@@ -22,12 +23,14 @@ def model_groups(
     *,
     layer_lr_decay: float | None = None,
     assign: Assignment = (),
+    companion: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
     """Groups of named parameters: biases, norms and other tensors of fewer than two axes do not decay.
 
     ``options`` are those of the optimizer whose own rule is ``own``.
     ``layer_lr_decay`` multiplies the learning rates by that factor for every layer further from the output.
-    ``assign`` gives parameters another rule or other settings.
+    ``assign`` gives parameters another rule or other settings; ``companion`` is the rule for those of the rest that a
+    matrix optimizer does not step.
     Shared parameters appear once.  Frozen ones are included: they have no gradient, so they cost nothing, and
     can be thawed later.
     """
@@ -38,7 +41,8 @@ def model_groups(
         raise ValueError(f"{type(model).__name__} has no parameters; pass a model that has some")
     scales = None if layer_lr_decay is None else _layer_scales([one.names[0] for one in parameters], layer_lr_decay)
     groups: list[dict[str, Any]] = []
-    for part in split(own, parameters, assign):
+    rest, *assigned = split(own, parameters, assign)
+    for part in (*route(own, rest, companion), *assigned):
         given = {**options, **part.settings} if part.description is own else part.settings
         settings = part.description.settings(given)
         if part.members and layer_lr_decay is not None and settings.get("lr") is None:

@@ -34,6 +34,7 @@ from fallline.optim.options import (
 from fallline.optim.overview import Overview, overview
 from fallline.optim.plan import Bucket, Plan
 from fallline.optim.planning import make_plan
+from fallline.optim.routing import route_by_shape
 from fallline.optim.scalars import shared_lrs
 from fallline.optim.sparse import Sparse, run_sparse
 from fallline.optim.torch_hooks import GLOBAL_HOOKS, frame_callback, profiler_enabled, with_hooks
@@ -81,7 +82,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         self._begin()
         defaults = {**values, **self.description.torch_group}
         self._readers.own.check(defaults)
-        super().__init__(params, defaults)
+        super().__init__(route_by_shape(self.description, params, self.description.companion), defaults)
         self._adopt_states()
 
     def _begin(self) -> None:

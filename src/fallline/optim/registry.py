@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from fallline.optim.assignment import Assignment, assigned_groups
 from fallline.optim.classes import builtin_class
 from fallline.optim.grouping import model_groups
 from fallline.optim.optimizer import RuleOptimizer
+from fallline.optim.routing import companion_settings, route_by_shape
 from fallline.optimizers import description_named, descriptions
 from fallline.optimizers.description import Description
 
@@ -40,7 +42,14 @@ def average_named(name: str) -> str | None:
     return next((c for kind, c in kinds.items() if name.lower() in (kind, c.lower())), None)
 
 
-def create(name: str, model_or_params: Any, *, assign: Assignment | None = None, **options: Any) -> RuleOptimizer:
+def create(
+    name: str,
+    model_or_params: Any,
+    *,
+    assign: Assignment | None = None,
+    companion: Mapping[str, Any] | str | None = None,
+    **options: Any,
+) -> RuleOptimizer:
     """An optimizer by name.
 
     Given a model, it makes groups: no weight decay on biases, norms and other tensors of fewer than two
@@ -64,14 +73,25 @@ def create(name: str, model_or_params: Any, *, assign: Assignment | None = None,
     >>> opt.describe()
     lion: lr=0.0001: 2 tensors, 15 elements: 1.weight, 1.bias
     adamw: lr=0.0003: 1 tensor, 36 elements: 0.weight
+
+    A matrix optimizer (Muon) steps the hidden matrices of a model; embeddings, heads, norms and biases go to its
+    ``companion``, AdamW with a rate of its own unless it says otherwise: ``companion={"lr": 1e-3}``, or another rule.
+
+    >>> model = torch.nn.Sequential(torch.nn.Embedding(9, 4), torch.nn.Linear(4, 4), torch.nn.Linear(4, 9))
+    >>> fallline.create("muon", model, lr=0.02, companion={"lr": 1e-3}).describe()
+    muon: lr=0.02: 1 tensor, 16 elements: 1.weight
+    adamw: lr=0.001, betas=(0.9, 0.95), weight_decay=0.0: 4 tensors, 85 elements: 0.weight, 1.bias, 2.weight, 2.bias
     """
     made = builtin_class(find(name).class_name)
     if isinstance(model_or_params, torch.nn.Module):
-        return for_model(made, model_or_params, assign=assign, **options)
+        return for_model(made, model_or_params, assign=assign, companion=companion, **options)
     if "layer_lr_decay" in options:
         raise ValueError("layer_lr_decay needs a model: parameters alone do not say which layer they are of")
     if assign is not None:
         model_or_params = assigned_groups(made.description, model_or_params, assign)
+    if companion is not None:
+        routed = companion_settings(made.description, companion)
+        model_or_params = route_by_shape(made.description, model_or_params, routed)
     return made(model_or_params, **options)
 
 
@@ -81,8 +101,16 @@ def for_model(
     *,
     layer_lr_decay: float | None = None,
     assign: Assignment | None = None,
+    companion: Mapping[str, Any] | str | None = None,
     **options: Any,
 ) -> RuleOptimizer:
     """An optimizer of this class with the groups of a model that :func:`create` describes."""
-    groups = model_groups(made.description, model, options, layer_lr_decay=layer_lr_decay, assign=assign or ())
+    groups = model_groups(
+        made.description,
+        model,
+        options,
+        layer_lr_decay=layer_lr_decay,
+        assign=assign or (),
+        companion=companion_settings(made.description, companion),
+    )
     return made(groups, **options)

@@ -62,6 +62,8 @@ class Description:
     """Other defaults, by the value of the argument ``variant``."""
     sparse: bool = False
     """Takes sparse gradients: a zero gradient leaves the parameter and its states as they are."""
+    companion: Mapping[str, Any] | None = None
+    """The rule, with its settings, for parameters that are no hidden matrices; None if the rule steps every kind."""
     family: str | None = None
     """A name shared by rules whose checkpoints are interchangeable; the options tell them apart."""
     preset_of: str | None = None
@@ -127,6 +129,7 @@ def describe(
     reminder: Reminder | None = None,
     variants: Mapping[str, Mapping[str, Any]] | None = None,
     sparse: bool = False,
+    companion: Mapping[str, Any] | None = None,
     family: str | None = None,
     **defaults: Any,
 ) -> Description:
@@ -146,6 +149,7 @@ def describe(
         reminder=reminder,
         variants=variants or {},
         sparse=sparse,
+        companion=companion,
         family=family,
     )
     needed = {*rule.hypers, *rule.statics} - set(rule.derive)

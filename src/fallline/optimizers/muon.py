@@ -136,6 +136,7 @@ Muon = describe(
         "torch's class takes matrices only; here a parameter of more axes is one matrix, or a stack of them",
     ),
     torch_class="Muon",
+    companion={"rule": "adamw", "lr": 3e-4, "betas": (0.9, 0.95), "weight_decay": 0.0},
     requires=(
         Requirement(
             lambda variant, ns_coefficients: (
