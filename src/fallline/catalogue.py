@@ -12,6 +12,7 @@ from fallline.memory.per_parameter import bytes_of, program_of
 from fallline.optim.options import STATE_DTYPES
 from fallline.optim.registry import find
 from fallline.rules.annotations import State, axis
+from fallline.rules.blocks import Squares
 from fallline.rules.rule import Rule
 
 
@@ -99,6 +100,8 @@ def _state_text(state: State) -> str:
     """``nonneg, one per row``.  The kind is about codes, which numbers have none of."""
     if state.shape is None:
         return state.kind
+    if isinstance(state.shape, Squares):
+        return "a square matrix for each axis of each block"
     return _SHAPES[state.shape] if state.is_scalar else f"{state.kind}, {_SHAPES[state.shape]}"
 
 
@@ -132,7 +135,7 @@ def info(name: str) -> Info:
         sparse_gradients=described.sparse,
         cannot=(
             *(() if described.sparse else ("sparse gradients",)),
-            *(("complex parameters",) if rule.wants_ndim else ()),
+            *(("complex parameters",) if rule.depends_on_axes else ()),
             *(() if rule.has_direction else ("cautious",)),
             "capturable",
             "differentiable",

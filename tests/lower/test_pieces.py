@@ -25,7 +25,8 @@ LOWERINGS: dict[str, dict[str, Any]] = {
     "foreach": dict(foreach=True, fused=False),
     "eager": dict(foreach=False, fused=False),
 }
-NAMES = fallline.list_optimizers()
+NAMES = [name for name in fallline.list_optimizers() if not find(name).rule.calls_matrix_functions]
+"""Matrix functions need whole matrices."""
 
 
 class Both:

@@ -103,5 +103,5 @@ def test_overflow_and_division_by_zero_pass_through_the_host():
 
 def test_the_documented_functions_are_those_of_the_language():
     elementwise = {f.__name__ for f in (sqrt, rsqrt, exp, log, tanh, abs, sign, minimum, maximum, where)}
-    operators = {"add", "sub", "mul", "div", "pow", "neg", "lt", "le", "eq", "and", "or", "not"}
+    operators = {"add", "sub", "mul", "div", "pow", "mod", "neg", "lt", "le", "eq", "and", "or", "not"}
     assert set(HOST_FUNCTIONS) == elementwise | operators

@@ -16,6 +16,7 @@ from fallline.lower.coupled import alone
 from fallline.lower.executor import Deferred, Executor, Lowering, Passes, StepScalars
 from fallline.lower.item import Item, Operand
 from fallline.lower.matrix_calls import FUNCTIONS, Matrices
+from fallline.rules.blocks import Squares
 from fallline.rules.chain import Chain
 from fallline.rules.graph import Call
 from fallline.rules.program import Program
@@ -49,6 +50,8 @@ class ChainExecutor(Executor):
 
     def __init__(self, lowering: Lowering, chain: Chain, items: Sequence[Item]):
         super().__init__(chain, items)
+        if any(item.place is not None for item in self.items):
+            raise ValueError(f"{chain.name} steps whole matrices, and its parameters are pieces; gather them first")
         kinds = [(tuple(item.shape), item.dtype, item.param.data.device) for item in self.items]
         positions = _batches(kinds, [item.numel for item in self.items])
         memory = _scratch(chain, self.items, positions)
@@ -108,9 +111,9 @@ class Batch:
         for link, executor in zip(self.chain.links, self.executors, strict=True):
             executor.bind(present)
             found = yield from executor.passes(self.scalars(scalars, link.host_values))
-            for name, values in found.items():
+            for name, late in found.items():
                 for k in present:
-                    deferred[name][self.positions[k]] = values[k]
+                    deferred[name][self.positions[k]] = late[k]
             for call, numbers in zip(link.calls, link.numbers, strict=True):
                 for members, values in self.by_numbers(scalars, numbers, list(present)):
                     if values.pop("when", 1.0):
@@ -143,12 +146,7 @@ class Batch:
             name: self.scratch[where] if complete else self.scratch[where][members]
             for name, (where, _) in call.values.items()
         }
-        squares = {
-            name: Matrices(
-                torch.stack([self.items[k].small[state] for k in members]), self.chain.states[state].shape, self.shape
-            )
-            for name, state in call.states.items()
-        }
+        squares = {name: self.matrices(state, members) for name, state in call.states.items()}
         changed = FUNCTIONS[call.function](**full, **squares, **numbers, **call.settings)
         for name, value in changed.items():
             if name in full:
@@ -157,6 +155,12 @@ class Batch:
             else:
                 for k, one in zip(members, value.flat, strict=True):
                     self.items[k].small[call.states[name]].copy_(one)
+
+    def matrices(self, state: str, members: Sequence[int]) -> Matrices:
+        """A state of square matrices, copied together for all members."""
+        layout = self.chain.states[state].shape
+        assert isinstance(layout, Squares)
+        return Matrices(torch.stack([self.items[k].small[state] for k in members]), layout, self.shape)
 
     def has_moved(self, items: set[int]) -> bool:
         own = [k for k, i in enumerate(self.positions) if i in items]

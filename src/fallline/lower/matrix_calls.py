@@ -72,9 +72,9 @@ def orthogonalize(
     found = []
     for part in matrices.split(list(split_sizes), dim=1) if split_sizes else (matrices,):
         heads = part.reshape(-1, part.shape[1] // num_heads, part.shape[2]) if num_heads else part
-        rows, cols = heads.shape[1:]
         whole = factor(heads, **settings)
-        whole.mul_(SCALES[scale](*(x.shape[-2:] if scale == "jordan" else (rows, cols))))
+        rows, cols = x.shape[-2:] if scale == "jordan" else heads.shape[-2:]
+        whole.mul_(SCALES[scale](rows, cols))
         found.append(whole.view(part.shape))
     return {"x": (torch.cat(found, dim=1) if len(found) > 1 else found[0]).view(x.shape)}
 
@@ -82,7 +82,8 @@ def orthogonalize(
 def accumulate(g: Tensor, factors: Matrices, *, decay: float, weight: float) -> Changed:
     whole = factors.merged(g)
     for block in factors.blocks:
-        part = whole[(slice(None), *block.slices)]
+        where = (slice(None), *block.slices)
+        part = whole[where]
         for square in block.squares:
             unfolded = part.movedim(square.axis + 1, 1).reshape(len(g), square.dim, -1)
             factors.of(square).baddbmm_(unfolded, unfolded.mT, beta=decay, alpha=weight)

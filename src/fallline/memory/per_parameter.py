@@ -39,13 +39,20 @@ def program_of(name: str, **options: Any) -> Program:
 
 
 def bytes_of(program: Program, dtype: str = "float32", state_dtype: str = "float32") -> Bytes:
-    """The bytes that a step moves and keeps, for large tensors of this dtype with states in this format."""
+    """The bytes that a step moves and keeps, for large tensors of this dtype with states in this format.
+
+    Square matrices, and the work of matrix functions on them, depend on shapes and are not counted.
+    """
     sizes = {n: state_width(s, dtype, state_dtype) for n, s in program.states.items() if s.shape is None}
-    widths = {program.param: WIDTHS[dtype], program.grad: WIDTHS[dtype], **sizes}
-    read = [{n.attr for n in program.pass_nodes(k) if n.op == "operand"} for k in range(len(program.reductions) + 1)]
-    written = sum(widths.get(n, 0.0) for n in program.writes)
-    moved, once = (sum(widths.get(n, 0.0) for names in sets for n in names) for sets in (read, [set().union(*read)]))
-    return Bytes(moved + written, once + written, sum(sizes.values()))
+    moved = once = 0.0
+    for part in program.parts:
+        scratch = {name: WIDTHS["float32"] for name in part.operands}
+        widths = {**scratch, program.param: WIDTHS[dtype], program.grad: WIDTHS[dtype], **sizes}
+        read = [{n.attr for n in part.pass_nodes(k) if n.op == "operand"} for k in range(len(part.reductions) + 1)]
+        written = sum(widths.get(n, 0.0) for n in part.writes)
+        moved += written + sum(widths.get(n, 0.0) for names in read for n in names)
+        once += written + sum(widths.get(n, 0.0) for n in set().union(*read))
+    return Bytes(moved, once, sum(sizes.values()))
 
 
 def state_width(state: State, dtype: str, state_dtype: str) -> float:

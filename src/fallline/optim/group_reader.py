@@ -90,7 +90,7 @@ class GroupReader:
         names = group.get("param_names")
         name = f"parameter {names[index]!r}" if names else f"parameter {index} of group {number}"
         check_parameter(param, name)
-        if param.is_complex() and self.rule.wants_ndim:  # as pairs of reals it would have one axis more
+        if param.is_complex() and self.rule.depends_on_axes:  # as pairs of reals it would have one axis more
             raise TypeError(
                 f"{self.description.class_name} does not take complex parameters, as its equations depend on axes, and "
                 f"{name} is {param.dtype}; use AdamW for it, or hold its real and imaginary part as parameters"

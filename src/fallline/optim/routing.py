@@ -69,8 +69,9 @@ def _not_hidden(members: Sequence[Named]) -> set[int]:
 
 def _is_head(last: Named, others: Sequence[Named]) -> bool:
     """Whether the last matrix maps to something that no other layer takes: classes or tokens, not hidden features."""
-    taken = {size for other in others for size in other.param.shape[1:]}
-    return any(isinstance(owner, nn.Linear) for owner in last.owners) and last.param.shape[0] not in taken
+    if not others or not any(isinstance(owner, nn.Linear) for owner in last.owners):
+        return False
+    return last.param.shape[0] not in {size for other in others for size in other.param.shape[1:]}
 
 
 def route_by_shape(own: Description, params: Iterable[Any], companion: Mapping[str, Any] | None) -> Iterable[Any]:

@@ -117,7 +117,7 @@ class _Order:
         self.calls: list[int] = []
         self.roots: dict[int, list[Node]] = {}
         """The arguments that each program prepares for calls."""
-        self._graph, self._of = graph, {}
+        self._of: dict[int, int] = {}
         used: dict[str, int] = {}
         nodes = iter(graph.nodes)  # arguments come before the nodes that use them
         known = -1

@@ -80,6 +80,7 @@ class Rule(Referenced):
         self.aliases = {name: tuple(parts) for name, parts in aliases.items()}
         self.derive = dict(derive)
         self.entries: dict[str, Entry] = {}
+        self.calls_matrix_functions = False
         self.has_direction = False
         """Whether the equations mark their direction, so that options can wrap it."""
         self.__doc__, self.__module__ = function.__doc__, function.__module__
@@ -216,6 +217,11 @@ class Rule(Referenced):
                 yield Trace(tuple(statics), ndim)
 
     @property
+    def depends_on_axes(self) -> bool:
+        """Whether a complex parameter, seen as pairs of reals, would be stepped otherwise for its one axis more."""
+        return self.wants_ndim or self.calls_matrix_functions
+
+    @property
     def free_statics(self) -> list[str]:
         """The static arguments that users set, directly or by a hyperparameter; the others follow from these
         and the number of axes."""
@@ -274,6 +280,7 @@ class Rule(Referenced):
             written = self._written(result, entry, states, graph)
             self.has_direction = self.has_direction or graph.has_direction
             if graph.calls:
+                self.calls_matrix_functions = True
                 return assemble_chain(self, trace, graph, states, written)
             return assemble(self, trace, states, written)
         except RuleError as error:

@@ -52,6 +52,8 @@ NUMBERS = (
 AVERAGES = tuple(_AVERAGES)
 _OF_MODELS = "layer_lr_decay"
 """An option of a model's parameter groups, beside the settings of the optimizer."""
+COMPANION_LR = "companion_lr"
+"""The learning rate of the parameters that a matrix optimizer leaves to its companion."""
 
 
 class Recipe(Protocol):
@@ -103,8 +105,8 @@ def _registered(name: str) -> Maker:
     return Maker(
         title=name,
         defaults=described.defaults,
-        options=options,
-        make=lambda model, settings: create(name, model, **settings),
+        options=options | ({COMPANION_LR} if described.companion is not None else set()),
+        make=functools.partial(_created, name),
         averages=described.has_modes,
     )
 
@@ -129,6 +131,12 @@ def _own(optimizer: str) -> Maker:
         takes_anything=takes_anything,
         averages=callable(getattr(made, "train", None)) and callable(getattr(made, "eval", None)),
     )
+
+
+def _created(name: str, model: nn.Module, settings: Mapping[str, Any]) -> torch.optim.Optimizer:
+    options = dict(settings)
+    rate = options.pop(COMPANION_LR, None)
+    return create(name, model, companion=None if rate is None else {"lr": rate}, **options)
 
 
 def _grouped(made: type[RuleOptimizer], model: nn.Module, settings: Mapping[str, Any]) -> torch.optim.Optimizer:

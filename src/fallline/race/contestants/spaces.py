@@ -106,6 +106,18 @@ _NESTEROV = Tuning(
 )
 
 
+# Hidden matrices at Muon's rate, the rest at AdamW's.
+_MUON = Tuning(
+    {"lr": 0.02, "companion_lr": 3e-3, "weight_decay": 0.01, "warmup_factor": 0.05},
+    {
+        "lr": log(3e-3, 0.12),
+        "companion_lr": log(5e-4, 2e-2),
+        "weight_decay": log(1e-3, 0.1),
+        "warmup_factor": WARMUP,
+    },
+)
+
+
 TUNING: Mapping[str, Tuning] = {
     "adadelta": _sgd_like(1.0, low=0.1, high=10.0),
     "adafactor": _adam_like(4, betas=False),
@@ -150,6 +162,8 @@ TUNING: Mapping[str, Tuning] = {
     "lion": _LION,
     "lion8bit": _LION,
     "mars": _adam_like(betas=False),
+    "muon": _MUON,
+    "muon8bit": _MUON,
     "nadam": _adam_like(decoupled_weight_decay=True),
     "nadamp": _adam_like(),
     "nadamw": _adam_like(),
@@ -181,6 +195,17 @@ TUNING: Mapping[str, Tuning] = {
         FREE,
     ),
     "schedule_free_sgd": _rate_only(1.0, low=0.2, high=8.0, schedule=FREE),
+    # At Adam's rates, because it takes Adam's step lengths.
+    "shampoo": _adam_like(
+        betas=False,
+        one_minus_beta1=0.1,
+        one_minus_beta2=0.01,
+        grafting="adam",
+        grafting_beta2=0.99,
+        epsilon=1e-8,
+        precondition_frequency=10,
+    ),
+    "soap": _adam_like(betas=False, precondition_frequency=10),
     "sgd": _NESTEROV,
     "sgdp": _NESTEROV,
 }
