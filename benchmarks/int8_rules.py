@@ -49,6 +49,7 @@ RULES: dict[str, dict[str, Any]] = {
     "lamb": dict(lr=0.01),
     "lion": dict(lr=5e-4),
     "mars": dict(lr=3e-3),
+    "muon": dict(lr=0.02),
     "nadam": dict(lr=3e-3),
     "nadamp": dict(lr=3e-3),
     "nadamw": dict(lr=3e-3),
@@ -61,6 +62,8 @@ RULES: dict[str, dict[str, Any]] = {
     "schedule_free_prodigy": dict(d0=1e-3, warmup_steps=20),
     "sgd": dict(lr=0.05, momentum=0.9),
     "sgdp": dict(lr=0.05, momentum=0.9),
+    "shampoo": dict(lr=3e-3, grafting="adam", betas=(0.9, 0.99), epsilon=1e-8, precondition_frequency=10),
+    "soap": dict(lr=3e-3),
     "sophiag": dict(lr=2e-3, bs=128, rho=0.04, weight_decay=0.01),
 }
 """A setting with which each learns; amsgrad is a preset with a state more than adam."""

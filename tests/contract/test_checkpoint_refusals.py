@@ -250,4 +250,6 @@ def test_the_class_that_is_named_loads_it(name):
     opt.load_state_dict(wrote.state_dict())
     run(opt, 1)
     run(wrote, 1)
-    assert_near(values(opt.param_groups[0]["params"]), values(wrote.param_groups[0]["params"]))
+    # torch's Muon orthogonalises in bfloat16.
+    near = dict(rtol=0, atol=1e-4) if name == "Muon" else {}
+    assert_near(values(opt.param_groups[0]["params"]), values(wrote.param_groups[0]["params"]), **near)

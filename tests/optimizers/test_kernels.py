@@ -30,9 +30,9 @@ KERNELS = {
     "adopt": 2,
     "ademamix": 2,
     "mars": 5,
-    "muon": 5,
-    "shampoo": 20,
-    "soap": 5,
+    "muon": 4,
+    "shampoo": 14,
+    "soap": 4,
 }
 
 

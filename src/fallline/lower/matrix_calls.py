@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fallline.matrix.eigenbasis import eigenvectors, power_step
 from fallline.matrix.inverse_root import inverse_root
-from fallline.matrix.orthogonal_basis import eigenvectors, power_step
-from fallline.matrix.orthogonalize import METHODS
+from fallline.matrix.newton_schulz import POLAR_EXPRESS, POLAR_EXPRESS_SAFETY, newton_schulz
+from fallline.matrix.zolotarev import polar_factor
 from fallline.rules.blocks import Block, Square, Squares
 
 SCALES: dict[str, Callable[[int, int], float]] = {
@@ -59,7 +60,10 @@ def orthogonalize(
     stacked: bool,
     split_sizes: Sequence[int] | None,
     num_heads: int,
-    **settings: Any,
+    coefficients: tuple[float, float, float],
+    steps: int,
+    eps: float,
+    adds_eps: bool,
 ) -> Changed:
     """The orthogonal factor of each matrix, times a factor that depends on the matrix's shape.
 
@@ -67,12 +71,20 @@ def orthogonalize(
     if it is ``stacked``, as many matrices as its leading axes have elements (experts).  ``split_sizes`` cuts the rows
     of a matrix into several (fused queries, keys and values), and ``num_heads`` each of these into equal ones.
     """
-    factor = METHODS[method]
     matrices = x.flatten(0, -3) if stacked else x.flatten(2)
     found = []
     for part in matrices.split(list(split_sizes), dim=1) if split_sizes else (matrices,):
         heads = part.reshape(-1, part.shape[1] // num_heads, part.shape[2]) if num_heads else part
-        whole = factor(heads, **settings)
+        if method == "zolotarev":
+            whole = polar_factor(heads, eps=eps)
+        elif method == "polar_express":
+            express = dict(coefficients=POLAR_EXPRESS, safety=POLAR_EXPRESS_SAFETY, eps_place="add")
+            whole = newton_schulz(heads, steps=steps, eps=eps, dtype=heads.dtype, **express)
+        else:
+            place = "add" if adds_eps else "clamp"
+            whole = newton_schulz(
+                heads, coefficients=(coefficients,), steps=steps, eps=eps, eps_place=place, dtype=heads.dtype
+            )
         rows, cols = x.shape[-2:] if scale == "jordan" else heads.shape[-2:]
         whole.mul_(SCALES[scale](rows, cols))
         found.append(whole.view(part.shape))
@@ -136,9 +148,8 @@ def inverse_roots(
     for block in factors.blocks:
         for square in block.squares:
             matrix = factors.of(square) * scale
-            found = inverse_root(matrix, exponent or 1 / (2 * len(block.shape)), eps)
-            good = found.isfinite().all(-1, keepdim=True).all(-2, keepdim=True)
-            roots.of(square).copy_(torch.where(good, found, roots.of(square)))
+            found, good = inverse_root(matrix, exponent or 1 / (2 * len(block.shape)), eps)
+            roots.of(square).copy_(torch.where(good[:, None, None], found, roots.of(square)))
     return {"roots": roots}
 
 

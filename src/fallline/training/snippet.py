@@ -7,7 +7,7 @@ from typing import Any
 
 from fallline.averaging import LawaEma, LawaQueue, WeightEma
 from fallline.schedules import EqualCycles, NestedRestarts, WarmupCosine, WarmupStableDecay
-from fallline.training.optimizer_factory import Recipe, maker_of, sorted_settings, taken_by_schedule
+from fallline.training.optimizer_factory import COMPANION_LR, Recipe, maker_of, sorted_settings, taken_by_schedule
 from fallline.training.optimizer_files import is_file
 
 _SCHEDULES = {
@@ -28,6 +28,8 @@ def code_of(recipe: Recipe, point: Mapping[str, Any], steps: int) -> str | None:
     imports = ["import fallline"]
     warmup = schedule.pop("warmup_factor", None)
     given = {name: _value(value, name) for name, value in options.items() if name != "converge"}
+    if COMPANION_LR in given:
+        given["companion"] = f'{{"lr": {given.pop(COMPANION_LR)}}}'
     if warmup is not None and "warmup_steps" in maker.settings:
         given["warmup_steps"] = f"int({_number(warmup)} * steps)"
     if "converge" in options and "lr" not in options:

@@ -1,0 +1,82 @@
+"""Inverse roots and eigenbases against eigenvalues in float64."""
+
+import math
+
+import pytest
+import torch
+
+from fallline.matrix.eigenbasis import eigenvectors, power_step
+from fallline.matrix.inverse_root import inverse_root
+
+
+def positive(size, smallest, seed=0, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    q, _ = torch.linalg.qr(torch.randn(size, size, generator=generator, dtype=torch.float64))
+    values = torch.logspace(0, math.log10(smallest), size, dtype=torch.float64)
+    return ((q * values) @ q.mT).to(dtype), values, q
+
+
+@pytest.mark.parametrize("exponent", [0.5, 0.25, 1 / 6])
+def test_roots_are_those_of_the_eigenvalues(exponent):
+    a, values, q = positive(20, 1e-4)
+    root, good = inverse_root(a, exponent, 1e-6)
+    torch.testing.assert_close(root, (q * (values + 1e-6).pow(-exponent)) @ q.mT, rtol=1e-8, atol=1e-8)
+    assert bool(good)
+
+
+def test_float32_roots_invert_to_the_precision_of_float32():
+    a, _, _ = positive(64, 1e-3, dtype=torch.float32)
+    root, _ = inverse_root(a, 0.25, 0.0)
+    power = torch.linalg.matrix_power(root.double(), 4) @ a.double()
+    assert float((power - torch.eye(64)).abs().max()) < 2e-2
+
+
+def test_shampoo_of_one_gradient_is_its_orthogonal_factor():
+    """(GGᵀ)^(−1/4) G (GᵀG)^(−1/4) = UVᵀ; on the singular side the power is that of the nonzero eigenvalues."""
+    g = torch.randn(24, 24, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    left, _ = inverse_root(g @ g.mT, 0.25, 0.0)
+    right, _ = inverse_root(g.mT @ g, 0.25, 0.0)
+    u, values, vh = torch.linalg.svd(g)
+    condition = float(values[0] / values[-1])
+    assert float((left @ g @ right - u @ vh).abs().max()) <= 1e-13 * condition**2
+
+
+def test_failures_are_told_and_do_not_spoil_the_batch():
+    a = torch.stack([positive(6, 0.1, seed)[0] for seed in range(3)])
+    a[1, 0, 0] = math.nan
+    root, good = inverse_root(a, 0.5, 0.0)
+    assert good.tolist() == [True, False, True]
+    assert bool(root[0].isfinite().all())
+    zero, good = inverse_root(torch.zeros(1, 4, 4), 0.5, 0.0)
+    assert good.tolist() == [False]  # 0^(−1/2)
+    assert inverse_root(torch.zeros(0, 4, 4), 0.5, 0.0)[0].shape == (0, 4, 4)
+    assert inverse_root(torch.zeros(2, 0, 0), 0.5, 0.0)[0].shape == (2, 0, 0)
+
+
+def test_negative_eigenvalues_of_rounding_are_lifted():
+    a = torch.diag(torch.tensor([1.0, 1e-3, -1e-8]))
+    root, good = inverse_root(a, 0.5, 1e-6)
+    assert bool(good)
+    assert bool((torch.linalg.eigvalsh(root) > 0).all())
+
+
+def test_eigenvectors_come_in_falling_order():
+    a, values, _ = positive(12, 1e-3)
+    q = eigenvectors(a)
+    torch.testing.assert_close(q.mT @ a @ q, torch.diag(values), rtol=1e-9, atol=1e-12)
+    assert torch.equal(eigenvectors(torch.full((3, 3), math.nan)), torch.eye(3).flip(-1))
+
+
+def test_power_steps_converge_to_the_eigenvectors():
+    a, values, exact = positive(8, 1e-4)
+    basis = torch.linalg.qr(torch.randn(8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(2))).Q
+    for _ in range(200):
+        basis, _ = power_step(a, basis)
+    assert float((basis.mT @ exact).abs().sub(torch.eye(8)).abs().max()) < 1e-6
+
+
+def test_a_power_step_says_how_it_sorted():
+    a = torch.diag(torch.tensor([1.0, 3.0, 2.0], dtype=torch.float64))
+    basis, order = power_step(a, torch.eye(3, dtype=torch.float64))
+    assert order.tolist() == [1, 2, 0]
+    torch.testing.assert_close(basis.abs(), torch.eye(3, dtype=torch.float64)[:, [1, 2, 0]])
