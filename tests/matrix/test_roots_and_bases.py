@@ -47,7 +47,7 @@ def test_failures_are_told_and_do_not_spoil_the_batch():
     root, good = inverse_root(a, 0.5, 0.0)
     assert good.tolist() == [True, False, True]
     assert bool(root[0].isfinite().all())
-    zero, good = inverse_root(torch.zeros(1, 4, 4), 0.5, 0.0)
+    _, good = inverse_root(torch.zeros(1, 4, 4), 0.5, 0.0)
     assert good.tolist() == [False]  # 0^(−1/2)
     assert inverse_root(torch.zeros(0, 4, 4), 0.5, 0.0)[0].shape == (0, 4, 4)
     assert inverse_root(torch.zeros(2, 0, 0), 0.5, 0.0)[0].shape == (2, 0, 0)
@@ -68,7 +68,7 @@ def test_eigenvectors_come_in_falling_order():
 
 
 def test_power_steps_converge_to_the_eigenvectors():
-    a, values, exact = positive(8, 1e-4)
+    a, _, exact = positive(8, 1e-4)
     basis = torch.linalg.qr(torch.randn(8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(2))).Q
     for _ in range(200):
         basis, _ = power_step(a, basis)

@@ -78,12 +78,23 @@ def orthogonalize(
         if method == "zolotarev":
             whole = polar_factor(heads, eps=eps)
         elif method == "polar_express":
-            express = dict(coefficients=POLAR_EXPRESS, safety=POLAR_EXPRESS_SAFETY, eps_place="add")
-            whole = newton_schulz(heads, steps=steps, eps=eps, dtype=heads.dtype, **express)
-        else:
-            place = "add" if adds_eps else "clamp"
             whole = newton_schulz(
-                heads, coefficients=(coefficients,), steps=steps, eps=eps, eps_place=place, dtype=heads.dtype
+                heads,
+                coefficients=POLAR_EXPRESS,
+                steps=steps,
+                eps=eps,
+                eps_place="add",
+                safety=POLAR_EXPRESS_SAFETY,
+                dtype=heads.dtype,
+            )
+        else:
+            whole = newton_schulz(
+                heads,
+                coefficients=(coefficients,),
+                steps=steps,
+                eps=eps,
+                eps_place="add" if adds_eps else "clamp",
+                dtype=heads.dtype,
             )
         rows, cols = x.shape[-2:] if scale == "jordan" else heads.shape[-2:]
         whole.mul_(SCALES[scale](rows, cols))

@@ -9,8 +9,8 @@ from torch import Tensor
 def inverse_root(matrices: Tensor, exponent: float, eps: float) -> tuple[Tensor, Tensor]:
     """``(A + eps·1)^(−exponent)`` of each symmetric matrix A, and whether each could be computed.
 
-    Rounding may give a positive matrix negative eigenvalues: all are then raised by as much as the lowest is below 0, as
-    Distributed Shampoo does.  A matrix that is not finite, or whose root is not, counts as failed; so does one whose
+    Rounding may give a positive matrix negative eigenvalues: all are then raised by as much as the lowest is below 0,
+    as Distributed Shampoo does.  A matrix that is not finite, or whose root is not, counts as failed; so does one whose
     eigenvalues cannot be found in float64 either.  On CPUs eigenvalues are faster than Newton's iteration, and nearer.
     """
     if not matrices.numel():

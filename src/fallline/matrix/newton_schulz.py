@@ -1,10 +1,10 @@
 r"""Orthogonalisation by products alone: five odd polynomials that push all singular values towards 1.
 
 With :math:`X = U S V^\top` and :math:`p(x) = a x + b x^3 + c x^5`, one step is
-:math:`X \leftarrow a X + (b A + c A^2) X,\; A = X X^\top`, that is :math:`S \leftarrow p(S)`.  The *loop* does this on X.
-The *Gram form* does it on :math:`R = X X^\top`, which is smaller where X is not square: each step multiplies X by
-:math:`P = a I + b R + c R^2`, so it collects :math:`Q = \prod P`, replaces R by :math:`P R P` and multiplies X once, at the
-end.  All its factors are polynomials of one symmetric matrix: they commute, and their products are symmetric.
+:math:`X \leftarrow a X + (b A + c A^2) X,\; A = X X^\top`, that is :math:`S \leftarrow p(S)`.  The *loop* does this
+on X.  The *Gram form* does it on :math:`R = X X^\top`, which is smaller where X is not square: each step multiplies X
+by :math:`P = a I + b R + c R^2`, so it collects :math:`Q = \prod P`, replaces R by :math:`P R P` and multiplies X once,
+at the end.  All its factors are polynomials of one symmetric matrix: they commute, and their products are symmetric.
 
 Small singular values of R are squares, which 16 bits do not hold: the Gram form needs float32.
 """

@@ -8,7 +8,7 @@ from torch import Tensor
 from fallline.matrix.batches import LARGE
 
 BLOCK = 128
-"""Rows of the result that are computed at once: few enough to skip most of the lower half, enough for a fast product."""
+"""Rows of the result that are computed at once: few enough to skip most of the lower half, enough to be fast."""
 
 
 def product(left: Tensor, right: Tensor, out: Tensor) -> Tensor:

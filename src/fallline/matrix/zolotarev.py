@@ -1,7 +1,7 @@
 r"""The polar factor :math:`U V^\top` of :math:`X = U S V^\top`, nearly exactly, by Zolotarev's rational function.
 
-Zolotarev (1877) found the odd rational functions that come nearest to the sign function on [−1, −l] ∪ [l, 1].  In partial
-fractions, with R = XXᵀ/s,
+Zolotarev (1877) found the odd rational functions that come nearest to the sign function on [−1, −l] ∪ [l, 1].  In
+partial fractions, with R = XXᵀ/s,
 
 .. math::
     O = \frac{M}{\sqrt s}\Big(I + \sum_j a_j\,(R + c_j I)^{-1}\Big) X

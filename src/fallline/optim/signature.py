@@ -65,6 +65,8 @@ def _type_of_one(note: Range | Static) -> Any:
     if isinstance(note, Choice):
         return Literal[note.words]
     if isinstance(note, Static):
+        if note.holds is not None:
+            return object  # a list, a number or a word, which `check` looks at
         return bool if note.choices == (False, True) else Literal[note.choices]
     number = bool if note is switch else float
     return number | None if note.may_be_none else number

@@ -24,8 +24,8 @@ Arguments:
     weight_decay: λ.
     decoupled_weight_decay: False adds λθ to the gradient instead.
     max_preconditioner_dim: blocks have at most so many rows along each axis.
-    merge_dims: "last": neighbouring short axes become one, from the last backwards; "first": from the first forwards,
-        as AlgoPerf's winner did; "none": never.
+    merge_dims: "last": neighbouring short axes become one, from the last backwards; "first": from the first
+        forwards, as AlgoPerf's winner did; "none": never.
     precondition_frequency: steps between refreshes of the roots.
     start_preconditioning_step: the first step with roots; None for ``precondition_frequency``.
     use_bias_correction: divide by 1 − β₂ᵗ and 1 − β₃β₁ᵗ⁻¹.
