@@ -46,7 +46,7 @@ def _described(tensor: Tensor) -> tuple[Any, ...]:
 
 @functools.cache
 def _torch_guards() -> Callable[[Sequence[Tensor]], Callable[..., bool]] | None:
-    """What makes a check of a list, if this torch has what it is made of and it sees what it should: it is no public
+    """Makes a check of a list, if this torch has the guards and they see what they should: they are no public
     part of torch."""
 
     def make(tensors: Sequence[Tensor]) -> Callable[..., bool]:

@@ -49,7 +49,7 @@ class GroupReader:
         statics = [n for n in rule.statics if n not in rule.derive]
         self.options = ("maximize", *IMPLEMENTATION, *REFUSED, "rounding_seed", *description.torch_group)
         self.settings = itemgetter(*dict.fromkeys((*statics, *derived, "cautious", *self.options)))
-        """What a group's specialisation, lowering and formats follow from, and what would have to be refused."""
+        """The settings from which a group's specialisation, lowering and formats follow, or that are refused."""
 
     @property
     def rule(self) -> Rule:
@@ -121,7 +121,7 @@ class GroupReader:
         return self.rule.program(self.trace(group, ndim))
 
     def form(self, group: Mapping[str, Any]) -> tuple[Any, ...]:
-        """What the settings amount to: flags derived from numbers instead of the numbers."""
+        """The form that the settings amount to: flags derived from numbers instead of the numbers."""
         return (self.trace(group, 2), *(group[name] for name in self.options))
 
 

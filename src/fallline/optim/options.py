@@ -35,7 +35,7 @@ OPTIMIZER_OPTIONS: dict[str, Any] = {"clip_norm": None, "skip_nonfinite": False}
 # How and in what memory to compute is a matter of this optimizer object, not of a checkpoint.
 IMPLEMENTATION = ("foreach", "fused", "compiled", "lowering", "state_dtype", "stochastic_rounding", "master_weights")
 
-# What torch.optim has and no lowering here can do, with the reason.
+# Options of torch.optim that no lowering here can do, with the reason.
 REFUSED = {
     "capturable": "CUDA graphs need device-side step counters",
     "differentiable": "steps are not recorded",
@@ -43,10 +43,10 @@ REFUSED = {
 
 _FLAGS = ("maximize", "compiled", "cautious", "stochastic_rounding", "master_weights")
 
-# What options are called elsewhere.
+# Names that options have elsewhere.
 OTHER_NAMES = {"learning_rate": "lr", "wd": "weight_decay", "epsilon": "eps"}
 
-# What torch's schedulers keep in a group.
+# Entries that torch's schedulers keep in a group.
 SCHEDULER_KEYS = ("initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum", "swa_lr")
 
 
@@ -68,7 +68,7 @@ def check_group_keys(group: Any, known: Collection[str], optimizer: str) -> None
 
 
 def check_fixed(group: Mapping[str, Any], description: Description) -> None:
-    """What torch's class keeps in a group and our class cannot change."""
+    """Refuses other values of entries that torch's class keeps in a group and ours cannot change."""
     for name, value in description.torch_group.items():
         if group.get(name, value) != value:
             other = next((d.class_name for d in descriptions() if name in d.defaults), None)

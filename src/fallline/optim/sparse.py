@@ -53,7 +53,7 @@ def run_sparse(bucket: Bucket, index: int, grad: Tensor, scalars: StepScalars) -
         if operand.format is None and not operand.stochastic and not operand.lazy:
             operand.data[where] = result.to(operand.data.dtype)
         else:
-            # What is stored already is a value of the format: storing it again does not change it.
+            # A stored value is a value of the format already: storing it again does not change it.
             loaded[name][where] = result
             operand.store(loaded[name], one.key(0, operand.slot))
         if name == program.param and item.low_precision_copy is not None:

@@ -47,7 +47,7 @@ class NativeExecutor(Executor):
 
     def __init__(self, kernel: Kernel, items: Sequence[Item], each: bool = False):
         super().__init__(kernel.program, items)
-        # What sums over all parameters cannot step them one by one.
+        # A program that sums over all parameters cannot step them one by one.
         self.kernel, self.each = kernel, each and not self.program.couples_parameters
         self.step_function = kernel.library.handle.fl_step_each if self.each else kernel.library.handle.fl_step
         self.n_operands = len(self.program.operands)
