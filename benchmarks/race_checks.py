@@ -5,7 +5,8 @@ rounds: the same in rounds.  ray: the same with workers of a Ray cluster killed.
 under two names is called different, and one whose steps cost 15 % more is placed below.  overhead: a trial against a
 loop written by hand.  parallel: whether jobs side by side move the clock; these two want a quiet machine.  ratios:
 whether the error of a ratio of step times is as large as it says, at whatever load there is.  calibration: how often
-simulated races decide wrongly, and in how many trials.
+simulated races decide wrongly, and in how many trials.  make_race: in how many trials the race of ``make race`` is
+decided, replayed from stored ones.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import race_calibration, race_interruptions, race_timing, race_verdicts
+from benchmarks import race_calibration, race_interruptions, race_replay, race_timing, race_verdicts
 from benchmarks.store import save
 from fallline.measure import machine
 
@@ -31,6 +32,7 @@ CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
     "parallel": race_timing.parallel,
     "ratios": race_timing.ratios,
     "calibration": lambda: race_calibration.calibrate(race_calibration.Job()),
+    "make_race": race_replay.make_race,
 }
 PATH = Path(__file__).with_suffix(".json")
 """Kept with the sources: docs/race.md gives its numbers."""
