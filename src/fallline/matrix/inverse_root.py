@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 
 def inverse_root(matrices: Tensor, exponent: float, eps: float) -> tuple[Tensor, Tensor]:
@@ -28,11 +29,11 @@ def symmetric_eigen(matrices: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues in rising order and eigenvectors of finite symmetric matrices; in float64 if LAPACK gives up."""
     try:
         return torch.linalg.eigh(matrices)
-    except torch.linalg.LinAlgError:
+    except LinAlgError:
         pass
     try:
         return torch.linalg.eigh(matrices.double())
-    except torch.linalg.LinAlgError:
+    except LinAlgError:
         return _one_by_one(matrices.double())
 
 
@@ -42,7 +43,7 @@ def _one_by_one(matrices: Tensor) -> tuple[Tensor, Tensor]:
     for matrix in matrices.reshape(-1, *matrices.shape[-2:]):
         try:
             found.append(torch.linalg.eigh(matrix))
-        except torch.linalg.LinAlgError:
+        except LinAlgError:
             found.append((torch.full_like(matrix[0], torch.nan), torch.full_like(matrix, torch.nan)))
     values, vectors = (torch.stack(parts) for parts in zip(*found, strict=True))
     return values.view(matrices.shape[:-1]), vectors.view(matrices.shape)
