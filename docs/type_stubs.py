@@ -1,15 +1,14 @@
 """Writes ``src/fallline/__init__.pyi``: the signature of every optimizer, for editors and type checkers.
 
 The classes are made from their rules when they are first used, so that no type checker can read them in the source.
+The options that every optimizer takes are declared once, as a ``TypedDict`` that each signature unpacks.
 """
 
 from __future__ import annotations
 
 import inspect
-import re
-import textwrap
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -22,18 +21,21 @@ from fallline.optim import modes
 from fallline.optim.classes import builtin_class
 from fallline.optim.options import STATE_DTYPES
 from fallline.optimizers import FILES
-from fallline.optimizers.description import Description
 
 STUBS = Path(fallline.__file__).with_name("__init__.pyi")
 
 HEAD = '''\
-"""Written by `make stubs` from the rules; a test keeps it up to date."""
+"""Written by `make stubs` from the rules; a test keeps it up to date.
 
-from typing import Literal, TypeAlias
+`help(fallline.AdamW)` shows the equations, the arguments and an example.
+"""
+
+from typing import Literal, TypeAlias, TypedDict
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
+from typing_extensions import Unpack
 '''
 
 
@@ -46,37 +48,54 @@ def text() -> str:
     dtypes = ", ".join(f'"{name}"' for name in STATE_DTYPES)
     lines += ["", "__version__: str", "_PUBLIC: dict[str, str]", "_MODULES: tuple[str, ...]", ""]
     lines += [f"StateDtype: TypeAlias = Literal[{dtypes}] | torch.dtype", ""]
+    lines += ["# fmt: off", *options_text()]
     for class_name in sorted(FILES):
         lines += class_text(class_name)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def class_text(class_name: str) -> Iterator[str]:
-    made = builtin_class(class_name)
-    yield f"class {class_name}(RuleOptimizer):"
-    yield from textwrap.indent(f'r"""{docstring(made.description)}"""', "    ").splitlines()
+def options_text() -> Iterator[str]:
+    """The options that every optimizer takes by name."""
+    yield "class _Options(TypedDict, total=False):"
+    for parameter in signature(sorted(FILES)[0]):
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            yield f"    {parameter.name}: {spelled(parameter.annotation)}"
     yield ""
+
+
+def class_text(class_name: str) -> Iterator[str]:
+    description = builtin_class(class_name).description
+    positional = [p for p in signature(class_name) if p.kind is not inspect.Parameter.KEYWORD_ONLY]
+    yield f"class {class_name}(RuleOptimizer):"
+    yield from filled(f'r"""{description.summary}"""'.split(" "), "    ", " ")
     yield "    def __init__("
-    yield "        self,"
-    by_name = False
-    for parameter in list(inspect.signature(made.__init__).parameters.values())[1:]:
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not by_name:
-            by_name = True
-            yield "        *,"
-        default = "" if parameter.default is inspect.Parameter.empty else f" = {spelled_default(parameter.default)}"
-        yield f"        {parameter.name}: {spelled(parameter.annotation)}{default},"
+    yield from filled(["self", *map(spelled_argument, positional), "**options: Unpack[_Options],"], "        ", ", ")
     yield "    ) -> None: ..."
-    for name in sorted({*made.description.rule.entries, *(modes.methods() if made.description.has_modes else ())}):
+    for name in sorted({*description.rule.entries, *(modes.methods() if description.has_modes else ())}):
         yield f"    def {name}(self) -> None: ..."
     yield ""
 
 
-def docstring(description: Description) -> str:
-    """The summary and the arguments; an editor shows them while they are typed."""
-    arguments = re.search(r"^Arguments:\n(?:    .*\n|\n(?=    ))+", description.doc, re.MULTILINE)
-    if arguments is None:
-        return description.summary
-    return f"{textwrap.fill(description.summary, 110)}\n\n{arguments.group().rstrip()}\n"
+def signature(class_name: str) -> list[inspect.Parameter]:
+    """The parameters of a constructor, without ``self``."""
+    return list(inspect.signature(builtin_class(class_name).__init__).parameters.values())[1:]
+
+
+def filled(parts: Iterable[str], indent: str, separator: str) -> Iterator[str]:
+    """Lines of up to 120 characters, which break between parts only."""
+    line = ""
+    for part in parts:
+        longer = line + separator + part if line else part
+        if line and len(indent + longer + separator) > 120:
+            yield indent + (line + separator).rstrip()
+            longer = part
+        line = longer
+    yield indent + line
+
+
+def spelled_argument(parameter: inspect.Parameter) -> str:
+    default = "" if parameter.default is inspect.Parameter.empty else f" = {spelled_default(parameter.default)}"
+    return f"{parameter.name}: {spelled(parameter.annotation)}{default}"
 
 
 def spelled(annotation: Any) -> str:
