@@ -10,7 +10,6 @@ busy machine a thread may be off its processor until the answer is there, and th
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from pathlib import Path
 
@@ -27,8 +26,7 @@ never, but for a page that is read from a disk."""
 UNKNOWN = "this system does not say how often a thread waits"
 
 
-@dataclasses.dataclass(frozen=True)
-class Usage:
+class Usage(NamedTuple):
     """The counters of a thread, from its start on."""
 
     cpu: float

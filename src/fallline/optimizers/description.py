@@ -116,6 +116,7 @@ def describe(
     rule: Rule,
     class_name: str,
     *,
+    defaults: Mapping[str, Any],
     name: str | None = None,
     doc: str | None = None,
     sources: tuple[str, ...] = (),
@@ -128,7 +129,6 @@ def describe(
     variants: Mapping[str, Mapping[str, Any]] | None = None,
     sparse: bool = False,
     family: str | None = None,
-    **defaults: Any,
 ) -> Description:
     """Declares the optimizer of a rule.  Every hyperparameter of the rule needs a default."""
     description = Description(

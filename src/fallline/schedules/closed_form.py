@@ -15,6 +15,17 @@ class ClosedForm(LRScheduler):
 
     No rate depends on the one before, so that a run continued from a checkpoint has exactly the same rates.
     ``state_dict()`` holds numbers and strings only.  Call ``step()`` after each ``optimizer.step()``.
+
+    >>> import torch, fallline
+    >>> opt = fallline.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.5)
+    >>> schedule = fallline.WarmupCosine(opt, total_steps=6, warmup_steps=2)
+    >>> rates = []
+    >>> for _ in range(6):
+    ...     rates.append(round(opt.param_groups[0]["lr"], 4))
+    ...     opt.step()
+    ...     schedule.step()
+    >>> rates
+    [0.0, 0.25, 0.5, 0.4268, 0.25, 0.0732]
     """
 
     form: ClassVar[Callable[..., Any]]
@@ -25,11 +36,15 @@ class ClosedForm(LRScheduler):
         self.settings = settings
         super().__init__(optimizer, last_epoch)
 
+    def rate_after(self, updates: float, peak: Any) -> Any:
+        """The rate after so many updates, of a group whose initial rate is ``peak``: the curve without a training."""
+        return type(self).form(updates, peak, **self.settings)
+
     def get_lr(self) -> list[Any]:
         # Groups may be added during training, which torch's own schedulers do not allow.
         for group in self.optimizer.param_groups[len(self.base_lrs) :]:
             rate = group.setdefault("initial_lr", group["lr"])
             self.base_lrs.append(rate.clone() if isinstance(rate, torch.Tensor) else rate)
-        return [type(self).form(self.last_epoch, peak, **self.settings) for peak in self.base_lrs]
+        return [self.rate_after(self.last_epoch, peak) for peak in self.base_lrs]
 
     _get_closed_form_lr = get_lr

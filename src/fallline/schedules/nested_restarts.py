@@ -19,15 +19,9 @@ Arguments:
 
 Example:
     >>> import torch, fallline
-    >>> w = torch.nn.Parameter(torch.ones(1))
-    >>> opt = fallline.SGD([w], lr=1.0)
+    >>> opt = fallline.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0)
     >>> schedule = fallline.NestedRestarts(opt, total_steps=8, warmup_factor=0.25, restarts=(0.5,))
-    >>> rates = []
-    >>> for _ in range(8):
-    ...     rates.append(round(opt.param_groups[0]["lr"], 4))
-    ...     opt.step()
-    ...     schedule.step()
-    >>> rates
+    >>> [round(schedule.rate_after(s, 1.0), 4) for s in range(8)]
     [0.0, 1.0, 0.75, 0.25, 0.75, 0.6402, 0.375, 0.1098]
 
 References:

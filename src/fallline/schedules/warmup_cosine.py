@@ -18,15 +18,9 @@ Arguments:
 
 Example:
     >>> import torch, fallline
-    >>> w = torch.nn.Parameter(torch.ones(1))
-    >>> opt = fallline.SGD([w], lr=0.5)
+    >>> opt = fallline.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.5)
     >>> schedule = fallline.WarmupCosine(opt, total_steps=6, warmup_steps=2)
-    >>> rates = []
-    >>> for _ in range(6):
-    ...     rates.append(round(opt.param_groups[0]["lr"], 4))
-    ...     opt.step()
-    ...     schedule.step()
-    >>> rates
+    >>> [round(schedule.rate_after(s, 0.5), 4) for s in range(6)]
     [0.0, 0.25, 0.5, 0.4268, 0.25, 0.0732]
 
 References:

@@ -23,15 +23,9 @@ Arguments:
 
 Example:
     >>> import torch, fallline
-    >>> w = torch.nn.Parameter(torch.ones(1))
-    >>> opt = fallline.SGD([w], lr=0.4)
+    >>> opt = fallline.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.4)
     >>> schedule = fallline.WarmupStableDecay(opt, total_steps=8, decay_steps=4, warmup_steps=2)
-    >>> rates = []
-    >>> for _ in range(8):
-    ...     rates.append(round(opt.param_groups[0]["lr"], 4))
-    ...     opt.step()
-    ...     schedule.step()
-    >>> rates
+    >>> [round(schedule.rate_after(s, 0.4), 4) for s in range(8)]
     [0.0, 0.2, 0.4, 0.4, 0.4, 0.3, 0.2, 0.1]
 
 References:
