@@ -30,6 +30,7 @@ HEAD = '''\
 `help(fallline.AdamW)` shows the equations, the arguments and an example.
 """
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias, TypedDict
 
 import torch
@@ -43,14 +44,21 @@ def text() -> str:
     """The contents of the file."""
     lines = [HEAD]
     lines += [f"from fallline import {name} as {name}" for name in sorted(fallline._MODULES)]
-    imports = {f"from {module} import {name} as {name}" for name, module in fallline._PUBLIC.items()}
-    lines += sorted({*imports, "from fallline.optim.optimizer import RuleOptimizer"})
+    schedules = [name for name, module in fallline._PUBLIC.items() if module == "fallline.schedules"]
+    imports = {f"from {module} import {n} as {n}" for n, module in fallline._PUBLIC.items() if n not in schedules}
+    classes = {
+        "from fallline.optim.optimizer import RuleOptimizer",
+        "from fallline.schedules.closed_form import ClosedForm",
+    }
+    lines += sorted({*imports, *classes})
     dtypes = ", ".join(f'"{name}"' for name in STATE_DTYPES)
     lines += ["", "__version__: str", "_PUBLIC: dict[str, str]", "_MODULES: tuple[str, ...]", ""]
     lines += [f"StateDtype: TypeAlias = Literal[{dtypes}] | torch.dtype", ""]
     lines += ["# fmt: off", *options_text()]
     for class_name in sorted(FILES):
         lines += class_text(class_name)
+    for class_name in sorted(schedules):
+        lines += schedule_text(class_name)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -73,6 +81,19 @@ def class_text(class_name: str) -> Iterator[str]:
     yield "    ) -> None: ..."
     for name in sorted({*description.rule.entries, *(modes.methods() if description.has_modes else ())}):
         yield f"    def {name}(self) -> None: ..."
+    yield ""
+
+
+def schedule_text(class_name: str) -> Iterator[str]:
+    made = getattr(fallline, class_name)
+    arguments = list(map(spelled_argument, inspect.signature(made).parameters.values()))
+    first_by_name = [p.kind for p in inspect.signature(made).parameters.values()].index(inspect.Parameter.KEYWORD_ONLY)
+    arguments.insert(first_by_name, "*")
+    yield f"class {class_name}(ClosedForm):"
+    yield from filled(f'r"""{made.__doc__.split(chr(10))[0]}"""'.split(" "), "    ", " ")
+    yield "    def __init__("
+    yield from filled(["self", *arguments[:-1], f"{arguments[-1]},"], "        ", ", ")
+    yield "    ) -> None: ..."
     yield ""
 
 
@@ -100,6 +121,8 @@ def spelled_argument(parameter: inspect.Parameter) -> str:
 
 def spelled(annotation: Any) -> str:
     """A type as source."""
+    if isinstance(annotation, str):
+        return annotation
     names = {
         ParamsT: "ParamsT",
         Tensor: "Tensor",

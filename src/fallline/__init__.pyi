@@ -3,6 +3,7 @@
 `help(fallline.AdamW)` shows the equations, the arguments and an example.
 """
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias, TypedDict
 
 import torch
@@ -26,10 +27,7 @@ from fallline.optim.registry import create as create
 from fallline.optim.registry import list_optimizers as list_optimizers
 from fallline.optimizers.amos_algoperf import amos_lr as amos_lr
 from fallline.rules import rule as rule
-from fallline.schedules import EqualCycles as EqualCycles
-from fallline.schedules import NestedRestarts as NestedRestarts
-from fallline.schedules import WarmupCosine as WarmupCosine
-from fallline.schedules import WarmupStableDecay as WarmupStableDecay
+from fallline.schedules.closed_form import ClosedForm
 from fallline.teaching import FullMatrixAdagrad as FullMatrixAdagrad
 from fallline.teaching import LineSearchGD as LineSearchGD
 from fallline.training.lr_range_test import lr_range_test as lr_range_test
@@ -353,3 +351,31 @@ class SophiaG(RuleOptimizer):
         rho: float = 0.04, weight_decay: float = 0.1, bs: float = 5120, **options: Unpack[_Options],
     ) -> None: ...
     def update_hessian(self) -> None: ...
+
+class EqualCycles(ClosedForm):
+    r"""Cycles of equal length and equal peak, each a linear warm-up and half a cosine: AlgoPerf's Cyclic LR."""
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, total_steps: int, warmup_steps: int, *, cycles: int = 1,
+        lr_min: float = 1e-10, first_step: str = "peak-first", last_epoch: int = -1,
+    ) -> None: ...
+
+class NestedRestarts(ClosedForm):
+    r"""Warm-up and cosine to zero, then restarts whose peaks lie on an outer warm-up and cosine: CASPR's schedule."""
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, total_steps: int, warmup_factor: float, *,
+        restarts: Sequence[float] = (0.53571619898, 0.75), last_epoch: int = -1,
+    ) -> None: ...
+
+class WarmupCosine(ClosedForm):
+    r"""Linear warm-up, then half a cosine down: the usual schedule of transformers and of AlgoPerf's entries."""
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, total_steps: int, warmup_steps: int = 0, *,
+        cosine_decay_fraction: float = 1.0, lr_end: float = 0.0, first_step: str = "jax", last_epoch: int = -1,
+    ) -> None: ...
+
+class WarmupStableDecay(ClosedForm):
+    r"""Linear warm-up, a long stretch at the peak, and a short decay at the end."""
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, total_steps: int, decay_steps: int, warmup_steps: int = 0, *,
+        decay: str = "linear", lr_end: float = 0.0, first_step: str = "jax", last_epoch: int = -1,
+    ) -> None: ...

@@ -10,6 +10,7 @@ busy machine a thread may be off its processor until the answer is there, and th
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from pathlib import Path
 
@@ -26,7 +27,8 @@ never, but for a page that is read from a disk."""
 UNKNOWN = "this system does not say how often a thread waits"
 
 
-class Usage(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Usage:
     """The counters of a thread, from its start on."""
 
     cpu: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 class ClosedForm(LRScheduler):
     """Sets each group's rate to ``form(s, peak, **settings)``, where s is the number of updates done and peak is the
-    group's initial rate.
+    group's initial rate.  The arguments of a schedule are the optimizer, the settings of its form, and ``last_epoch``.
 
     No rate depends on the one before, so that a run continued from a checkpoint has exactly the same rates.
     ``state_dict()`` holds numbers and strings only.  Call ``step()`` after each ``optimizer.step()``.
@@ -29,8 +30,17 @@ class ClosedForm(LRScheduler):
     """
 
     form: ClassVar[Callable[..., Any]]
+    __signature__: ClassVar[inspect.Signature]
 
-    def __init__(self, optimizer: torch.optim.Optimizer, last_epoch: int = -1, **settings: Any):
+    def __init_subclass__(cls) -> None:
+        _, _, *settings = inspect.signature(cls.form).parameters.values()
+        own = inspect.signature(ClosedForm.__init__).parameters
+        cls.__signature__ = inspect.Signature([own["optimizer"], *settings, own["last_epoch"]])
+
+    def __init__(self, optimizer: torch.optim.Optimizer, *args: Any, last_epoch: int = -1, **kwargs: Any):
+        given = type(self).__signature__.bind(optimizer, *args, **kwargs)
+        given.apply_defaults()
+        settings = {name: value for name, value in given.arguments.items() if name not in ("optimizer", "last_epoch")}
         # This evaluation checks the arguments before the optimizer is changed.
         type(self).form(0, 1.0, **settings)
         self.settings = settings

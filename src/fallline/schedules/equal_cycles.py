@@ -34,8 +34,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from fallline.rules.annotations import Static, nonnegative
 from fallline.schedules.closed_form import ClosedForm
 from fallline.schedules.curves import cosine, count, positive_count
@@ -46,9 +44,9 @@ _first_steps = Static(("peak-first", "jax"))
 def equal_cycles(
     updates: float,
     peak: Any,
-    *,
     total_steps: int,
     warmup_steps: int,
+    *,
     cycles: int = 1,
     lr_min: float = 1e-10,
     first_step: str = "peak-first",
@@ -84,24 +82,3 @@ def equal_cycles(
 class EqualCycles(ClosedForm):
     __doc__ = __doc__
     form = staticmethod(equal_cycles)
-
-    def __init__(
-        self,
-        optimizer: torch.optim.Optimizer,
-        total_steps: int,
-        warmup_steps: int,
-        *,
-        cycles: int = 1,
-        lr_min: float = 1e-10,
-        first_step: str = "peak-first",
-        last_epoch: int = -1,
-    ):
-        super().__init__(
-            optimizer,
-            last_epoch,
-            total_steps=total_steps,
-            warmup_steps=warmup_steps,
-            cycles=cycles,
-            lr_min=lr_min,
-            first_step=first_step,
-        )

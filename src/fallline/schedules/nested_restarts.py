@@ -34,8 +34,6 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from fallline.rules.annotations import fraction
 from fallline.schedules.closed_form import ClosedForm
 from fallline.schedules.curves import cosine, positive_count, ramp
@@ -45,7 +43,7 @@ CASPR = (0.53571619898, 0.75)
 
 
 def nested_restarts(
-    updates: float, peak: Any, *, total_steps: int, warmup_factor: float, restarts: Sequence[float] = CASPR
+    updates: float, peak: Any, total_steps: int, warmup_factor: float, *, restarts: Sequence[float] = CASPR
 ) -> Any:
     """The rate after so many updates.
 
@@ -74,20 +72,3 @@ def nested_restarts(
 class NestedRestarts(ClosedForm):
     __doc__ = __doc__
     form = staticmethod(nested_restarts)
-
-    def __init__(
-        self,
-        optimizer: torch.optim.Optimizer,
-        total_steps: int,
-        warmup_factor: float,
-        *,
-        restarts: Sequence[float] = CASPR,
-        last_epoch: int = -1,
-    ):
-        super().__init__(
-            optimizer,
-            last_epoch,
-            total_steps=total_steps,
-            warmup_factor=warmup_factor,
-            restarts=tuple(restarts),
-        )

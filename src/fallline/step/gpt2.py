@@ -19,11 +19,13 @@ DROPOUT = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class Gpt2:
-    """A configuration; the published tables have one vocabulary and one context."""
+    """A configuration; the defaults of the rest are those of the published tables."""
 
     heads: int
     layers: int
     width: int
+    vocabulary: int = VOCABULARY
+    context: int = CONTEXT
 
     @property
     def name(self) -> str:
@@ -36,7 +38,7 @@ class Gpt2:
         attention = [(3 * width, width), (3 * width,), (width, width), (width,)]
         feed_forward = [(4 * width, width), (4 * width,), (width, 4 * width), (width,)]
         layer = [*norm, *attention, *norm, *feed_forward]
-        return [(VOCABULARY, width), (CONTEXT, width), *(layer * self.layers), *norm]
+        return [(self.vocabulary, width), (self.context, width), *(layer * self.layers), *norm]
 
     @property
     def parameters(self) -> int:
@@ -83,8 +85,8 @@ class Model(nn.Module):
     def __init__(self, config: Gpt2):
         super().__init__()
         self.config = config
-        self.tokens = nn.Embedding(VOCABULARY, config.width)
-        self.positions = nn.Embedding(CONTEXT, config.width)
+        self.tokens = nn.Embedding(config.vocabulary, config.width)
+        self.positions = nn.Embedding(config.context, config.width)
         self.blocks = nn.ModuleList(Block(config.heads, config.width) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
 

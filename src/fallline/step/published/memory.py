@@ -48,7 +48,7 @@ def peaks(config: Gpt2, optimizer: str, implementation: str, *, device: str = "m
     torch.manual_seed(seed)
     with torch.device(device):
         model = config.model()
-        tokens = torch.randint(VOCABULARY, (1, CONTEXT))
+        tokens = torch.randint(config.vocabulary, (1, config.context))
     params = list(model.parameters())
     made: Any = None
     with LiveBytes([*params, tokens]) as live:
