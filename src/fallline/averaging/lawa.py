@@ -52,7 +52,7 @@ References:
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -62,17 +62,22 @@ from fallline.averaging.swap import write_mean
 from fallline.averaging.wrapper import Averaging, count, positive_count
 from fallline.rules.annotations import fraction
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
+
+def _due(updates: int, start: int, interval: int) -> bool:
+    return updates >= start and (updates - start) % interval == 0
 
 
-class Snapshots(Averaging):
-    """Takes a snapshot after update ``start`` and every ``interval`` updates from then on."""
-
+class LawaQueue(Averaging):
+    __doc__ = __doc__
+    kind = "lawa_queue"
+    settings: ClassVar = {"start": count, "interval": positive_count, "k": positive_count}
     start: int
     interval: int
-    interval_fraction: ClassVar[float]
-    """The interval of AlgoPerf's entry, as a fraction of the training's length."""
+    k: int
+
+    def __init__(self, optimizer: torch.optim.Optimizer, start: int, interval: int, k: int = 10):
+        super().__init__(optimizer, start=start, interval=interval, k=k)
+        self._queues: dict[Tensor, list[Tensor]] = {}
 
     @classmethod
     def for_steps(
@@ -81,31 +86,13 @@ class Snapshots(Averaging):
         total_steps: int,
         *,
         start_fraction: float = 0.02,
-        interval_fraction: float | None = None,
-        **settings: Any,
-    ) -> Self:
+        interval_fraction: float = 0.002,
+        k: int = 10,
+    ) -> LawaQueue:
         """Start and interval as fractions of the training's length; the defaults are AlgoPerf's."""
         positive_count.check("total_steps", total_steps)
-        if interval_fraction is None:
-            interval_fraction = cls.interval_fraction
         start, interval = (math.ceil(f * total_steps) for f in (start_fraction, interval_fraction))
-        return cls(optimizer, start=start, interval=interval, **settings)
-
-    @property
-    def due(self) -> bool:
-        return self.updates >= self.start and (self.updates - self.start) % self.interval == 0
-
-
-class LawaQueue(Snapshots):
-    __doc__ = __doc__
-    kind = "lawa_queue"
-    settings: ClassVar = {"start": count, "interval": positive_count, "k": positive_count}
-    interval_fraction = 0.002
-    k: int
-
-    def __init__(self, optimizer: torch.optim.Optimizer, start: int, interval: int, k: int = 10):
-        super().__init__(optimizer, start=start, interval=interval, k=k)
-        self._queues: dict[Tensor, list[Tensor]] = {}
+        return cls(optimizer, start, interval, k)
 
     @property
     def ready(self) -> bool:
@@ -113,7 +100,7 @@ class LawaQueue(Snapshots):
         return any(len(queue) == self.k for queue in self._queues.values())
 
     def _update(self) -> None:
-        if not self.due:
+        if not _due(self.updates, self.start, self.interval):
             return
         for param in self.params():
             queue = self._queues.setdefault(param, [])
@@ -150,16 +137,32 @@ class LawaQueue(Snapshots):
             raise ValueError(f"the checkpoint has {longest} snapshots in a queue of length {self.k}")
 
 
-class LawaEma(Snapshots, ExponentialAverage):
+class LawaEma(ExponentialAverage):
     __doc__ = __doc__
     kind = "lawa_ema"
     settings: ClassVar = {"start": count, "interval": positive_count, "beta": fraction}
-    interval_fraction = 0.005
+    start: int
+    interval: int
     beta: float
 
     def __init__(self, optimizer: torch.optim.Optimizer, start: int, interval: int, beta: float = 0.2):
         super().__init__(optimizer, start=start, interval=interval, beta=beta)
 
+    @classmethod
+    def for_steps(
+        cls,
+        optimizer: torch.optim.Optimizer,
+        total_steps: int,
+        *,
+        start_fraction: float = 0.02,
+        interval_fraction: float = 0.005,
+        beta: float = 0.2,
+    ) -> LawaEma:
+        """Start and interval as fractions of the training's length; the defaults are AlgoPerf's."""
+        positive_count.check("total_steps", total_steps)
+        start, interval = (math.ceil(f * total_steps) for f in (start_fraction, interval_fraction))
+        return cls(optimizer, start, interval, beta)
+
     def _update(self) -> None:
-        if self.due:
+        if _due(self.updates, self.start, self.interval):
             self._take(self.beta)
