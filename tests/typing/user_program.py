@@ -26,6 +26,8 @@ fallline.AdamW(model.parameters(), lr="fast")  # wrong
 fallline.AdamW(model.parameters(), betas=(0.9, 0.95, 0.99))  # wrong
 fallline.AdamW(model.parameters(), momentum=0.9)  # wrong
 fallline.AdamW(model.parameters(), state_dtype="int7")  # wrong
+fallline.AdamW(model.parameters(), clip_nrom=1.0)  # wrong
+fallline.AdamW(model.parameters(), fused="yes")  # wrong
 fallline.AdamW(model.parameters(), 1e-3, (0.9, 0.999), 1e-8, 0.0, False, True)  # wrong
 fallline.Adafactor(model.parameters(), variant="paper")  # wrong
 fallline.LAMB(model.parameters(), trust_clip=None)  # wrong

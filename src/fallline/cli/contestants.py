@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from fallline.cli.options import grouped
-from fallline.cli.output import Out, Shown, check_out, emit
+from fallline.cli.output import NamesOnly, Out, Shown, check_out, emit
 
 if TYPE_CHECKING:
     from fallline.document.blocks import Document
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
 def contestants(
     *,
     shown: Shown,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the names only.")] = False,
+    quiet: NamesOnly = False,
     out: Out = None,
 ) -> None:
     """List who can race. Every optimizer has a space in which it is tuned; AlgoPerf's entries have points."""

@@ -11,7 +11,7 @@ import typer
 
 from fallline.cli.exit_codes import BadInput
 from fallline.cli.options import grouped
-from fallline.cli.output import Out, Shown, check_out, emit
+from fallline.cli.output import NamesOnly, Out, Shown, check_out, emit
 
 if TYPE_CHECKING:
     from fallline.catalogue import Info
@@ -29,7 +29,7 @@ def optimizers(
         typer.Argument(metavar="[PATTERN]", help="A name, for its full page, or a pattern such as 'adam*'."),
     ] = "*",
     shown: Shown,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the names only.")] = False,
+    quiet: NamesOnly = False,
     out: Out = None,
 ) -> None:
     """List the optimizers, or show one in full."""

@@ -67,6 +67,7 @@ class ShownShort(Shown):
 
 
 Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the result there instead of stdout.")]
+NamesOnly = Annotated[bool, typer.Option("--quiet", "-q", help="Print the names only.")]
 
 
 def check_out(out: Path | None, option: str = "--out") -> None:

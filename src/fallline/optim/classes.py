@@ -84,6 +84,8 @@ def optimizer(rule: Rule, class_name: str | None = None, /, **defaults: Any) -> 
         if hasattr(RuleOptimizer, taken):
             raise ValueError(f"{rule.name} has an entry {taken}, a method that every optimizer has itself; rename it")
     name = class_name or "".join(part.capitalize() for part in rule.name.split("_"))
-    described = describe(rule, name, doc=rule.function.__doc__ or f"The optimizer of the rule {rule.name}.", **defaults)
+    described = describe(
+        rule, name, defaults=defaults, doc=rule.function.__doc__ or f"The optimizer of the rule {rule.name}."
+    )
     # The class belongs to the module that makes it, as with collections.namedtuple.
     return class_of(described, sys._getframe(1).f_globals.get("__name__", "__main__"), UsersClass)

@@ -44,10 +44,7 @@ Adamax = describe(
     adamax,
     "Adamax",
     doc=__doc__,
-    lr=2e-3,
-    betas=(0.9, 0.999),
-    eps=1e-8,
-    weight_decay=0.0,
+    defaults=dict(lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0),
     sources=("torch/optim/adamax.py",),
     torch_class="Adamax",
 )

@@ -99,12 +99,6 @@ AdamP = describe(
     adamp,
     "AdamP",
     doc=__doc__,
-    lr=1e-3,
-    betas=(0.9, 0.999),
-    eps=1e-8,
-    weight_decay=0.0,
-    delta=0.1,
-    wd_ratio=0.1,
-    nesterov=False,
+    defaults=dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, delta=0.1, wd_ratio=0.1, nesterov=False),
     sources=("clovaai/AdamP adamp/adamp.py",),
 )

@@ -77,12 +77,7 @@ Adan = describe(
     adan,
     "Adan",
     doc=__doc__,
-    lr=1e-3,
-    betas=(0.98, 0.92, 0.99),
-    eps=1e-8,
-    weight_decay=0.0,
-    max_grad_norm=0.0,
-    no_prox=False,
+    defaults=dict(lr=1e-3, betas=(0.98, 0.92, 0.99), eps=1e-8, weight_decay=0.0, max_grad_norm=0.0, no_prox=False),
     must_match=("max_grad_norm",),
     sources=("sail-sg/Adan adan.py",),
     deviations=(

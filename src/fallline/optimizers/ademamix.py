@@ -75,12 +75,8 @@ AdEMAMix = describe(
     ademamix,
     "AdEMAMix",
     doc=__doc__,
-    lr=1e-3,
-    betas=(0.9, 0.999, 0.9999),
-    alpha=2.0,
-    beta3_warmup=None,
-    alpha_warmup=None,
-    eps=1e-8,
-    weight_decay=0.0,
+    defaults=dict(
+        lr=1e-3, betas=(0.9, 0.999, 0.9999), alpha=2.0, beta3_warmup=None, alpha_warmup=None, eps=1e-8, weight_decay=0.0
+    ),
     sources=("apple/ml-ademamix pytorch/ademamix.py",),
 )

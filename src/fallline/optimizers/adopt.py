@@ -72,12 +72,7 @@ ADOPT = describe(
     adopt,
     "ADOPT",
     doc=__doc__,
-    lr=1e-3,
-    betas=(0.9, 0.9999),
-    eps=1e-6,
-    clip_exp=0.25,
-    weight_decay=0.0,
-    decouple=False,
+    defaults=dict(lr=1e-3, betas=(0.9, 0.9999), eps=1e-6, clip_exp=0.25, weight_decay=0.0, decouple=False),
     sources=("iShohei220/adopt src/adopt/adopt.py",),
     deviations=(
         "clip_exp gives the exponent of the bound; the source has a function, clip_lambda",

@@ -118,6 +118,7 @@ def describe(
     rule: Rule,
     class_name: str,
     *,
+    defaults: Mapping[str, Any],
     name: str | None = None,
     doc: str | None = None,
     sources: tuple[str, ...] = (),
@@ -131,7 +132,6 @@ def describe(
     sparse: bool = False,
     companion: Mapping[str, Any] | None = None,
     family: str | None = None,
-    **defaults: Any,
 ) -> Description:
     """Declares the optimizer of a rule.  Every hyperparameter of the rule needs a default."""
     description = Description(

@@ -59,8 +59,7 @@ Fromage = describe(
     fromage,
     "Fromage",
     doc=__doc__,
-    lr=1e-2,
-    p_bound=None,
+    defaults=dict(lr=1e-2, p_bound=None),
     sources=("the paper, arXiv 2002.03432",),
     deviations=("the bound starts from the norm at a tensor's first step, not when the optimizer is made",),
 )

@@ -42,9 +42,7 @@ Lion = describe(
     lion,
     "Lion",
     doc=__doc__,
-    lr=1e-4,
-    betas=(0.9, 0.99),
-    weight_decay=0.0,
+    defaults=dict(lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0),
     sources=("google/automl lion/lion_pytorch.py", "lucidrains/lion-pytorch"),
 )
 Lion8bit = preset(Lion, "lion8bit", "Lion8bit", 'Lion with ``state_dtype="int8"``.', state_dtype="int8")

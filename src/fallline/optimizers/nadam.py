@@ -60,12 +60,9 @@ NAdam = describe(
     nadam,
     "NAdam",
     doc=__doc__,
-    lr=2e-3,
-    betas=(0.9, 0.999),
-    eps=1e-8,
-    weight_decay=0.0,
-    momentum_decay=4e-3,
-    decoupled_weight_decay=False,
+    defaults=dict(
+        lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, momentum_decay=4e-3, decoupled_weight_decay=False
+    ),
     sources=("torch/optim/nadam.py",),
     deviations=(
         "mu_product is kept in float64, while torch keeps it in the default dtype; a run continued from torch's "

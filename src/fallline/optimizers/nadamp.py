@@ -55,12 +55,7 @@ NadamP = describe(
     nadamp,
     "NadamP",
     doc=__doc__,
-    lr=1e-3,
-    betas=(0.9, 0.999),
-    eps=1e-8,
-    eps_root=0.0,
-    power=2.0,
-    weight_decay=0.0,
+    defaults=dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, eps_root=0.0, power=2.0, weight_decay=0.0),
     sources=("mlcommons/submissions_algorithms v0.5 nadamp/submission.py",),
     deviations=(
         "the entry's learning rate comes from its schedule, and its first update has rate 0; here lr is a constant "

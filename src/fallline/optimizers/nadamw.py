@@ -46,10 +46,7 @@ NAdamW = describe(
     nadamw,
     "NAdamW",
     doc=__doc__,
-    lr=1e-3,
-    betas=(0.9, 0.999),
-    eps=1e-8,
-    weight_decay=1e-2,
+    defaults=dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2),
     sources=("mlcommons/algorithmic-efficiency pytorch_nadamw_full_budget.py",),
     deviations=(
         "the source overwrites the first moment with the look-ahead and takes it back after the step; here it is "

@@ -61,12 +61,7 @@ QHAdam = describe(
     qhadam,
     "QHAdam",
     doc=__doc__,
-    lr=1e-3,
-    betas=(0.9, 0.999),
-    nus=(1.0, 1.0),
-    weight_decay=0.0,
-    decouple_weight_decay=False,
-    eps=1e-8,
+    defaults=dict(lr=1e-3, betas=(0.9, 0.999), nus=(1.0, 1.0), weight_decay=0.0, decouple_weight_decay=False, eps=1e-8),
     sources=("facebookresearch/qhoptim qhoptim/pyt/qhadam.py",),
     deviations=("coupled decay does not change the gradient in place; the source adds λθ to it",),
 )

@@ -50,11 +50,7 @@ QHM = describe(
     qhm,
     "QHM",
     doc=__doc__,
-    lr=1.0,
-    momentum=0.999,
-    nu=0.7,
-    weight_decay=0.0,
-    weight_decay_type="grad",
+    defaults=dict(lr=1.0, momentum=0.999, nu=0.7, weight_decay=0.0, weight_decay_type="grad"),
     sources=("facebookresearch/qhoptim qhoptim/pyt/qhm.py",),
     deviations=(
         "lr, momentum and nu have no defaults in the source; the defaults here are those of its example",

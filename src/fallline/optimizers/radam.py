@@ -61,11 +61,7 @@ RAdam = describe(
     radam,
     "RAdam",
     doc=__doc__,
-    lr=1e-3,
-    betas=(0.9, 0.999),
-    eps=1e-8,
-    weight_decay=0.0,
-    decoupled_weight_decay=False,
+    defaults=dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, decoupled_weight_decay=False),
     sources=("torch/optim/radam.py",),
     torch_class="RAdam",
 )

@@ -75,12 +75,7 @@ ScheduleFreeSGD = describe(
     schedule_free_sgd,
     "ScheduleFreeSGD",
     doc=__doc__,
-    lr=1.0,
-    momentum=0.9,
-    weight_decay=0.0,
-    warmup_steps=0,
-    r=0.0,
-    weight_lr_power=2.0,
+    defaults=dict(lr=1.0, momentum=0.9, weight_decay=0.0, warmup_steps=0, r=0.0, weight_lr_power=2.0),
     sources=("facebookresearch/schedule_free schedulefree/sgd_schedulefree.py",),
     deviations=(
         "a new optimizer is in train mode; the source's has to be put there by train() before the first step",

@@ -63,14 +63,9 @@ SGDP = describe(
     sgdp,
     "SGDP",
     doc=__doc__,
-    lr=1e-3,
-    momentum=0.0,
-    dampening=0.0,
-    weight_decay=0.0,
-    nesterov=False,
-    eps=1e-8,
-    delta=0.1,
-    wd_ratio=0.1,
+    defaults=dict(
+        lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, eps=1e-8, delta=0.1, wd_ratio=0.1
+    ),
     sources=("clovaai/AdamP adamp/sgdp.py",),
     deviations=(
         "lr has a default; the source requires it",

@@ -69,11 +69,7 @@ SophiaG = describe(
     sophiag,
     "SophiaG",
     doc=__doc__,
-    lr=1e-4,
-    betas=(0.965, 0.99),
-    rho=0.04,
-    weight_decay=0.1,
-    bs=5120,
+    defaults=dict(lr=1e-4, betas=(0.965, 0.99), rho=0.04, weight_decay=0.1, bs=5120),
     reminder=Reminder(
         "update_hessian",
         steps=100,

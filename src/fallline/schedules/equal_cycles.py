@@ -21,15 +21,9 @@ Arguments:
 
 Example:
     >>> import torch, fallline
-    >>> w = torch.nn.Parameter(torch.ones(1))
-    >>> opt = fallline.SGD([w], lr=0.5)
+    >>> opt = fallline.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.5)
     >>> schedule = fallline.EqualCycles(opt, total_steps=8, warmup_steps=2, cycles=2)
-    >>> rates = []
-    >>> for _ in range(8):
-    ...     rates.append(round(opt.param_groups[0]["lr"], 4))
-    ...     opt.step()
-    ...     schedule.step()
-    >>> rates
+    >>> [round(schedule.rate_after(s, 0.5), 4) for s in range(8)]
     [0.5, 0.25, 0.5, 0.25, 0.0, 0.25, 0.5, 0.25]
 
 References:
@@ -39,8 +33,6 @@ References:
 from __future__ import annotations
 
 from typing import Any
-
-import torch
 
 from fallline.rules.annotations import Static, nonnegative
 from fallline.schedules.closed_form import ClosedForm
@@ -52,9 +44,9 @@ _first_steps = Static(("peak-first", "jax"))
 def equal_cycles(
     updates: float,
     peak: Any,
-    *,
     total_steps: int,
     warmup_steps: int,
+    *,
     cycles: int = 1,
     lr_min: float = 1e-10,
     first_step: str = "peak-first",
@@ -90,24 +82,3 @@ def equal_cycles(
 class EqualCycles(ClosedForm):
     __doc__ = __doc__
     form = staticmethod(equal_cycles)
-
-    def __init__(
-        self,
-        optimizer: torch.optim.Optimizer,
-        total_steps: int,
-        warmup_steps: int,
-        *,
-        cycles: int = 1,
-        lr_min: float = 1e-10,
-        first_step: str = "peak-first",
-        last_epoch: int = -1,
-    ):
-        super().__init__(
-            optimizer,
-            last_epoch,
-            total_steps=total_steps,
-            warmup_steps=warmup_steps,
-            cycles=cycles,
-            lr_min=lr_min,
-            first_step=first_step,
-        )

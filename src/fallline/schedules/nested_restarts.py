@@ -19,15 +19,9 @@ Arguments:
 
 Example:
     >>> import torch, fallline
-    >>> w = torch.nn.Parameter(torch.ones(1))
-    >>> opt = fallline.SGD([w], lr=1.0)
+    >>> opt = fallline.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0)
     >>> schedule = fallline.NestedRestarts(opt, total_steps=8, warmup_factor=0.25, restarts=(0.5,))
-    >>> rates = []
-    >>> for _ in range(8):
-    ...     rates.append(round(opt.param_groups[0]["lr"], 4))
-    ...     opt.step()
-    ...     schedule.step()
-    >>> rates
+    >>> [round(schedule.rate_after(s, 1.0), 4) for s in range(8)]
     [0.0, 1.0, 0.75, 0.25, 0.75, 0.6402, 0.375, 0.1098]
 
 References:
@@ -40,8 +34,6 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from fallline.rules.annotations import fraction
 from fallline.schedules.closed_form import ClosedForm
 from fallline.schedules.curves import cosine, positive_count, ramp
@@ -51,7 +43,7 @@ CASPR = (0.53571619898, 0.75)
 
 
 def nested_restarts(
-    updates: float, peak: Any, *, total_steps: int, warmup_factor: float, restarts: Sequence[float] = CASPR
+    updates: float, peak: Any, total_steps: int, warmup_factor: float, *, restarts: Sequence[float] = CASPR
 ) -> Any:
     """The rate after so many updates.
 
@@ -80,20 +72,3 @@ def nested_restarts(
 class NestedRestarts(ClosedForm):
     __doc__ = __doc__
     form = staticmethod(nested_restarts)
-
-    def __init__(
-        self,
-        optimizer: torch.optim.Optimizer,
-        total_steps: int,
-        warmup_factor: float,
-        *,
-        restarts: Sequence[float] = CASPR,
-        last_epoch: int = -1,
-    ):
-        super().__init__(
-            optimizer,
-            last_epoch,
-            total_steps=total_steps,
-            warmup_factor=warmup_factor,
-            restarts=tuple(restarts),
-        )

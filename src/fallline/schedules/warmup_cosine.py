@@ -18,15 +18,9 @@ Arguments:
 
 Example:
     >>> import torch, fallline
-    >>> w = torch.nn.Parameter(torch.ones(1))
-    >>> opt = fallline.SGD([w], lr=0.5)
+    >>> opt = fallline.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.5)
     >>> schedule = fallline.WarmupCosine(opt, total_steps=6, warmup_steps=2)
-    >>> rates = []
-    >>> for _ in range(6):
-    ...     rates.append(round(opt.param_groups[0]["lr"], 4))
-    ...     opt.step()
-    ...     schedule.step()
-    >>> rates
+    >>> [round(schedule.rate_after(s, 0.5), 4) for s in range(6)]
     [0.0, 0.25, 0.5, 0.4268, 0.25, 0.0732]
 
 References:
@@ -39,8 +33,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from fallline.rules.annotations import nonnegative
 from fallline.schedules.closed_form import ClosedForm
 from fallline.schedules.curves import cosine, count, first_steps, fraction_of_all, positive_count, ramp
@@ -49,9 +41,9 @@ from fallline.schedules.curves import cosine, count, first_steps, fraction_of_al
 def warmup_cosine(
     updates: float,
     peak: Any,
-    *,
     total_steps: int,
     warmup_steps: int = 0,
+    *,
     cosine_decay_fraction: float = 1.0,
     lr_end: float = 0.0,
     first_step: str = "jax",
@@ -78,24 +70,3 @@ def warmup_cosine(
 class WarmupCosine(ClosedForm):
     __doc__ = __doc__
     form = staticmethod(warmup_cosine)
-
-    def __init__(
-        self,
-        optimizer: torch.optim.Optimizer,
-        total_steps: int,
-        warmup_steps: int = 0,
-        *,
-        cosine_decay_fraction: float = 1.0,
-        lr_end: float = 0.0,
-        first_step: str = "jax",
-        last_epoch: int = -1,
-    ):
-        super().__init__(
-            optimizer,
-            last_epoch,
-            total_steps=total_steps,
-            warmup_steps=warmup_steps,
-            cosine_decay_fraction=cosine_decay_fraction,
-            lr_end=lr_end,
-            first_step=first_step,
-        )

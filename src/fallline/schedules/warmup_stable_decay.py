@@ -23,15 +23,9 @@ Arguments:
 
 Example:
     >>> import torch, fallline
-    >>> w = torch.nn.Parameter(torch.ones(1))
-    >>> opt = fallline.SGD([w], lr=0.4)
+    >>> opt = fallline.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.4)
     >>> schedule = fallline.WarmupStableDecay(opt, total_steps=8, decay_steps=4, warmup_steps=2)
-    >>> rates = []
-    >>> for _ in range(8):
-    ...     rates.append(round(opt.param_groups[0]["lr"], 4))
-    ...     opt.step()
-    ...     schedule.step()
-    >>> rates
+    >>> [round(schedule.rate_after(s, 0.4), 4) for s in range(8)]
     [0.0, 0.2, 0.4, 0.4, 0.4, 0.3, 0.2, 0.1]
 
 References:
@@ -45,8 +39,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import torch
-
 from fallline.rules.annotations import Static, nonnegative
 from fallline.schedules.closed_form import ClosedForm
 from fallline.schedules.curves import cosine, count, first_steps, positive_count, ramp
@@ -57,10 +49,10 @@ _decays = Static(("linear", "cosine", "1-sqrt"))
 def warmup_stable_decay(
     updates: float,
     peak: Any,
-    *,
     total_steps: int,
     decay_steps: int,
     warmup_steps: int = 0,
+    *,
     decay: str = "linear",
     lr_end: float = 0.0,
     first_step: str = "jax",
@@ -97,26 +89,3 @@ def warmup_stable_decay(
 class WarmupStableDecay(ClosedForm):
     __doc__ = __doc__
     form = staticmethod(warmup_stable_decay)
-
-    def __init__(
-        self,
-        optimizer: torch.optim.Optimizer,
-        total_steps: int,
-        decay_steps: int,
-        warmup_steps: int = 0,
-        *,
-        decay: str = "linear",
-        lr_end: float = 0.0,
-        first_step: str = "jax",
-        last_epoch: int = -1,
-    ):
-        super().__init__(
-            optimizer,
-            last_epoch,
-            total_steps=total_steps,
-            decay_steps=decay_steps,
-            warmup_steps=warmup_steps,
-            decay=decay,
-            lr_end=lr_end,
-            first_step=first_step,
-        )
