@@ -223,88 +223,23 @@ class MARS(RuleOptimizer):
     ) -> None: ...
 
 class Muon(RuleOptimizer):
-    r"""Muon: the momentum of a matrix, orthogonalised: all of its directions are stepped equally far.
-
-    Arguments:
-        lr: learning rate α.
-        weight_decay: λ, decoupled.
-        momentum: μ.
-        nesterov: step along B̃; False steps along B.
-        ns_coefficients: (a, b, c) of the Newton–Schulz iteration X ← aX + (bA + cA²)X, A = XXᵀ.
-        eps: the smallest norm that a matrix is divided by.
-        ns_steps: steps of the iteration.
-        adjust_lr_fn: None or "original": s = √max(1, A/B); "match_rms_adamw": s = 0.2·√max(A, B).
-        variant: "torch", "jordan", "moonlight", "polar_express" or "zolotarev".
-        stacked: a parameter of three or more axes is a stack of matrices (experts).
-        split_sizes: rows of the matrices that one parameter holds, (768, 768, 768) for fused queries, keys and values.
-        num_heads: each matrix, or each one of a split, consists of so many of equally many rows; 0 for one.
-    """
-
+    r"""Muon: the momentum of a matrix, orthogonalised: all of its directions are stepped equally far."""
     def __init__(
-        self,
-        params: ParamsT,
-        lr: float | Tensor = 0.001,
-        weight_decay: float = 0.1,
-        momentum: float = 0.95,
-        nesterov: bool = True,
-        ns_coefficients: object = (3.4445, -4.775, 2.0315),
-        eps: object = 1e-07,
-        ns_steps: object = 5,
-        adjust_lr_fn: object = None,
+        self, params: ParamsT, lr: float | Tensor = 0.001, weight_decay: float = 0.1, momentum: float = 0.95,
+        nesterov: bool = True, ns_coefficients: object = (3.4445, -4.775, 2.0315), eps: object = 1e-07,
+        ns_steps: object = 5, adjust_lr_fn: object = None,
         variant: Literal["torch", "jordan", "moonlight", "polar_express", "zolotarev"] = "torch",
-        stacked: object = False,
-        split_sizes: object = None,
-        num_heads: object = 0,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        fused: bool | None = None,
-        compiled: bool = False,
-        lowering: str | None = None,
-        capturable: bool = False,
-        differentiable: bool = False,
-        cautious: bool = False,
-        state_dtype: StateDtype = "float32",
-        stochastic_rounding: bool = False,
-        master_weights: bool = False,
-        rounding_seed: int = 0,
-        clip_norm: float | None = None,
-        skip_nonfinite: bool = False,
+        stacked: object = False, split_sizes: object = None, num_heads: object = 0, **options: Unpack[_Options],
     ) -> None: ...
 
 class Muon8bit(RuleOptimizer):
     r"""Muon with ``state_dtype="int8"``."""
-
     def __init__(
-        self,
-        params: ParamsT,
-        lr: float | Tensor = 0.001,
-        weight_decay: float = 0.1,
-        momentum: float = 0.95,
-        nesterov: bool = True,
-        ns_coefficients: object = (3.4445, -4.775, 2.0315),
-        eps: object = 1e-07,
-        ns_steps: object = 5,
-        adjust_lr_fn: object = None,
+        self, params: ParamsT, lr: float | Tensor = 0.001, weight_decay: float = 0.1, momentum: float = 0.95,
+        nesterov: bool = True, ns_coefficients: object = (3.4445, -4.775, 2.0315), eps: object = 1e-07,
+        ns_steps: object = 5, adjust_lr_fn: object = None,
         variant: Literal["torch", "jordan", "moonlight", "polar_express", "zolotarev"] = "torch",
-        stacked: object = False,
-        split_sizes: object = None,
-        num_heads: object = 0,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        fused: bool | None = None,
-        compiled: bool = False,
-        lowering: str | None = None,
-        capturable: bool = False,
-        differentiable: bool = False,
-        cautious: bool = False,
-        state_dtype: StateDtype = "int8",
-        stochastic_rounding: bool = False,
-        master_weights: bool = False,
-        rounding_seed: int = 0,
-        clip_norm: float | None = None,
-        skip_nonfinite: bool = False,
+        stacked: object = False, split_sizes: object = None, num_heads: object = 0, **options: Unpack[_Options],
     ) -> None: ...
 
 class NAG4(RuleOptimizer):
@@ -400,45 +335,12 @@ class SGDP(RuleOptimizer):
     ) -> None: ...
 
 class SOAP(RuleOptimizer):
-    r"""SOAP: Adam in the eigenbasis of Shampoo's factors.
-
-    Arguments:
-        lr: learning rate α.
-        betas: (β₁, β₂).
-        shampoo_beta: β_s of the factors; None for β₂.
-        eps: ε.
-        weight_decay: λ, decoupled; it acts on the weights after the step.
-        precondition_frequency: steps between refreshes of the basis.
-        max_precond_dim: an axis longer than this keeps its own basis.
-        correct_bias: the factor √(1−β₂ᵗ)/(1−β₁ᵗ); False leaves it out.
-    """
-
+    r"""SOAP: Adam in the eigenbasis of Shampoo's factors."""
     def __init__(
-        self,
-        params: ParamsT,
-        lr: float | Tensor = 0.003,
-        betas: tuple[float, float] = (0.95, 0.95),
-        shampoo_beta: float | None = None,
-        eps: float = 1e-08,
-        weight_decay: float = 0.01,
-        precondition_frequency: float = 10,
-        max_precond_dim: object = 10000,
-        correct_bias: bool = True,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        fused: bool | None = None,
-        compiled: bool = False,
-        lowering: str | None = None,
-        capturable: bool = False,
-        differentiable: bool = False,
-        cautious: bool = False,
-        state_dtype: StateDtype = "float32",
-        stochastic_rounding: bool = False,
-        master_weights: bool = False,
-        rounding_seed: int = 0,
-        clip_norm: float | None = None,
-        skip_nonfinite: bool = False,
+        self, params: ParamsT, lr: float | Tensor = 0.003, betas: tuple[float, float] = (0.95, 0.95),
+        shampoo_beta: float | None = None, eps: float = 1e-08, weight_decay: float = 0.01,
+        precondition_frequency: float = 10, max_precond_dim: object = 10000, correct_bias: bool = True,
+        **options: Unpack[_Options],
     ) -> None: ...
 
 class ScheduleFreeAdamW(RuleOptimizer):
@@ -472,68 +374,16 @@ class ScheduleFreeSGD(RuleOptimizer):
     def train(self) -> None: ...
 
 class Shampoo(RuleOptimizer):
-    r"""Shampoo: a gradient multiplied, along each of its axes, by the inverse root of what that axis has seen.
-
-    Arguments:
-        lr: learning rate α.
-        betas: (β₁, β₂): decay rates of the filtered gradient and of the factors.
-        beta3: weight of the filtered gradient in a step; None for β₁.
-        epsilon: ε.
-        weight_decay: λ.
-        decoupled_weight_decay: False adds λθ to the gradient instead.
-        max_preconditioner_dim: blocks have at most so many rows along each axis.
-        merge_dims: "last": neighbouring short axes become one, from the last backwards; "first": from the first
-            forwards, as AlgoPerf's winner did; "none": never.
-        precondition_frequency: steps between refreshes of the roots.
-        start_preconditioning_step: the first step with roots; None for ``precondition_frequency``.
-        use_bias_correction: divide by 1 − β₂ᵗ and 1 − β₃β₁ᵗ⁻¹.
-        inverse_exponent: the exponent of the roots, 0.5 for A^(−1/2); None for 1/(2k).
-        grafting: None, "sgd", "adagrad", "rmsprop" or "adam": the method whose step length is taken.
-        grafting_beta2: decay rate of the grafted method's second moment.
-        grafting_epsilon: ε of the grafted method.
-        momentum: μ of a momentum of the steps; 0 for none.
-        dampening: of that momentum.
-        use_nesterov: Nesterov's form of that momentum.
-        use_nadam: ḡ = (β₁m + (1−β₁)g)/(1−β₁ᵗ) with the new m, as AlgoPerf's winner.
-    """
-
+    r"""Shampoo: a gradient multiplied, along each of its axes, by the inverse root of what that axis has seen."""
     def __init__(
-        self,
-        params: ParamsT,
-        lr: float | Tensor = 0.01,
-        betas: tuple[float, float] = (0.9, 1.0),
-        beta3: float | None = None,
-        epsilon: float = 1e-12,
-        weight_decay: float = 0.0,
-        decoupled_weight_decay: bool = True,
-        max_preconditioner_dim: object = 1024,
-        merge_dims: object = "last",
-        precondition_frequency: float = 1,
-        start_preconditioning_step: float | None = None,
-        use_bias_correction: bool = True,
-        inverse_exponent: object = None,
-        grafting: Literal[None, "sgd", "adagrad", "rmsprop", "adam"] = None,
-        grafting_beta2: float = 0.999,
-        grafting_epsilon: float = 1e-10,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        use_nesterov: bool = False,
-        use_nadam: bool = False,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        fused: bool | None = None,
-        compiled: bool = False,
-        lowering: str | None = None,
-        capturable: bool = False,
-        differentiable: bool = False,
-        cautious: bool = False,
-        state_dtype: StateDtype = "float32",
-        stochastic_rounding: bool = False,
-        master_weights: bool = False,
-        rounding_seed: int = 0,
-        clip_norm: float | None = None,
-        skip_nonfinite: bool = False,
+        self, params: ParamsT, lr: float | Tensor = 0.01, betas: tuple[float, float] = (0.9, 1.0),
+        beta3: float | None = None, epsilon: float = 1e-12, weight_decay: float = 0.0,
+        decoupled_weight_decay: bool = True, max_preconditioner_dim: object = 1024, merge_dims: object = "last",
+        precondition_frequency: float = 1, start_preconditioning_step: float | None = None,
+        use_bias_correction: bool = True, inverse_exponent: object = None,
+        grafting: Literal[None, "sgd", "adagrad", "rmsprop", "adam"] = None, grafting_beta2: float = 0.999,
+        grafting_epsilon: float = 1e-10, momentum: float = 0.0, dampening: float = 0.0, use_nesterov: bool = False,
+        use_nadam: bool = False, **options: Unpack[_Options],
     ) -> None: ...
 
 class SophiaG(RuleOptimizer):
