@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import race_task
+from fallline.race.clock.pace import STEPS
 from fallline.race.results import Results
-from fallline.race.verdict.summary import STEPS, summarize
+from fallline.race.verdict.summary import summarize
 
 TASK = str(Path(race_task.__file__).resolve())
 RACE = ("-o", "adamw,schedule_free_adamw,lion", "--trials", "2", "--studies", "8")

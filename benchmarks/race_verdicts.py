@@ -18,13 +18,14 @@ import numpy as np
 from benchmarks.race_interruptions import TASK
 from benchmarks.settings import ROOT
 from fallline.measure.stats import ALPHA
+from fallline.race.clock.pace import STEPS, errors_by_workload, errors_of_cells
 from fallline.race.contestants import named
 from fallline.race.engine import LocalEngine
 from fallline.race.plan import STEPS_CLOCK, Entry, Rules
 from fallline.race.results import Results
 from fallline.race.run import Race
 from fallline.race.step_costs import StepCosts, measure_steps, workload_request
-from fallline.race.verdict.summary import STEPS, errors_by_workload, errors_of_cells, summarize
+from fallline.race.verdict.summary import summarize
 from fallline.score.leaderboard import leaderboard, without_infinity
 from fallline.score.separation import compare_all
 from fallline.score.times import StudyTimes

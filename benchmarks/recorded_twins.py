@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.settings import ROOT
+from fallline.race.clock.pace import STEPS
 from fallline.race.results import Results
-from fallline.race.verdict.summary import STEPS, summarize
+from fallline.race.verdict.summary import summarize
 from fallline.score.decision import LEADER, Times, looks_up_to
 from fallline.score.decision.evidence import Evidence
 from fallline.score.decision.replay import EvidenceAt, of_times, replay

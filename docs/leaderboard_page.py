@@ -17,12 +17,12 @@ from typing import Any
 from leaderboard_ceiling_section import section
 from page_writing import write_or_check
 
+from fallline.race.clock.pace import errors_by_workload, errors_of_cells
 from fallline.race.clock.step_clock import StepClock
 from fallline.race.contestants.presets import PRESETS
 from fallline.race.plan import Rules
 from fallline.race.results import Calibrated
 from fallline.race.verdict.early_stop import late_studies, without_late
-from fallline.race.verdict.summary import errors_by_workload, errors_of_cells
 from fallline.score.agreement import kendall
 from fallline.score.algoperf import PUBLISHED
 from fallline.score.leaderboard import Leaderboard, leaderboard

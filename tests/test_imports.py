@@ -60,7 +60,7 @@ ROOMS = {
     "engine": {"clock", "contestants"},
     "results": {"clock", "contestants", "engine", "plan"},
     "verdict": {"clock", "contestants", "engine", "plan", "results"},
-    "ladder": {"plan", "verdict", "document"},
+    "ladder": {"clock", "plan", "verdict", "document"},
 }
 """The same inside race/; its other modules direct the rooms and stand above them."""
 

@@ -16,10 +16,11 @@ from fallline.race.clock.pace import LARGEST_ERROR
 from fallline.race.plan import FIXED, ROUNDS, Rules
 from fallline.race.results import Results
 from fallline.race.verdict.early_stop import late_shares
-from fallline.race.verdict.looks import Material, evidence_of, over, take
+from fallline.race.verdict.looks import evidence_of, over, take
+from fallline.race.verdict.material import Material, material_of
 from fallline.race.verdict.quality import Quality
 from fallline.race.verdict.race_look import METRIC, SCORE, TIME, RaceLook
-from fallline.race.verdict.summary import material_of, summarize
+from fallline.race.verdict.summary import summarize
 from fallline.score.decision import Times
 from fallline.score.decision.several import Scores
 from fallline.score.times import StudyTimes

@@ -14,10 +14,12 @@ import numpy as np
 from fallline.document.blocks import Block, Document, Paragraph, Provenance, Snippet, Table, Verdict
 from fallline.document.cells import Cell, Column, Missing, Number, Range, Text, number
 from fallline.document.numbers import Digits, byte_unit, counted, duration
+from fallline.race.clock.pace import SECONDS, STEPS
 from fallline.race.figures import curve_figures
 from fallline.race.verdict.race_look import METRIC, SCORE
+from fallline.race.verdict.raced import WALL
 from fallline.race.verdict.sentences import interval_of, when_it_left
-from fallline.race.verdict.summary import CROSS_CHECK, SECONDS, STEPS, WALL
+from fallline.race.verdict.summary import CROSS_CHECK
 from fallline.score.document import ABOVE_NEXT, CONTESTANT, RANK, Field, interval, table_of
 from fallline.score.figures import figures
 

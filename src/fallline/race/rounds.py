@@ -16,8 +16,8 @@ from fallline.race.measuring import Measuring
 from fallline.race.plan import Entry, Round, Rules, Trial, next_round, trials_of_study, with_settings
 from fallline.race.results import Results, Row
 from fallline.race.verdict.looks import TIME_IS_UP, over, take
+from fallline.race.verdict.material import material_of
 from fallline.race.verdict.race_look import RaceLook
-from fallline.race.verdict.summary import material_of
 
 AHEAD = 2
 """So many of the best run ahead of their round: the leader and the runner-up."""

@@ -63,6 +63,31 @@ def own_pace_errors(
     return own_errors(known, errors)
 
 
+def errors_by_workload(
+    contestants: Sequence[str],
+    sessions: Mapping[str, Sequence[Session]],
+    calibration: Mapping[tuple[str, str], Calibrated],
+) -> dict[str, Errors]:
+    """Workload → pair of contestants → the relative standard error of the ratio of their step times."""
+    return {
+        workload: errors_of_ratios(
+            contestants, found, {c: cost for (w, c), cost in calibration.items() if w == workload}
+        )
+        for workload, found in sessions.items()
+    }
+
+
+def errors_of_cells(
+    ratios: Mapping[str, Errors], calibration: Mapping[tuple[str, str], Calibrated]
+) -> dict[tuple[str, str], float]:
+    """(contestant, workload) → a relative standard error of its step time; two of them add up to that of the ratio."""
+    found: dict[tuple[str, str], float] = {}
+    for workload, errors in ratios.items():
+        costs = {c: cost for (w, c), cost in calibration.items() if w == workload}
+        found |= {(name, workload): error for name, error in own_pace_errors(costs, errors, costs).items()}
+    return found
+
+
 def decides_in(errors: Mapping[str, float], contestants: Iterable[str]) -> str:
     """``"seconds"`` where the paces of these contestants are known well enough beside the choice's, else ``"steps"``.
 

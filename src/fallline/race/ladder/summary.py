@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from fallline.race.clock.pace import SECONDS, STEPS
 from fallline.race.ladder.noise import advantages
 from fallline.race.ladder.rungs import axis_of, rungs_of
 from fallline.race.ladder.trend import Advantages, Guess, Trend, farthest, trends
 from fallline.race.plan import BUDGET
-from fallline.race.verdict.summary import SECONDS, STEPS, Summary
+from fallline.race.verdict.summary import Summary
 from fallline.workloads.workload import LOWER
 
 TIME = "time to target"

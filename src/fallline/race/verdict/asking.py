@@ -16,10 +16,10 @@ from typing import Any
 from fallline.measure.store import StoreError
 from fallline.race.clock.pace import LARGEST_ERROR, SECONDS, STEPS
 from fallline.race.results import Results
-from fallline.race.verdict.looks import Material, clock_error, evidence_of, quantity_of
+from fallline.race.verdict.looks import clock_error, evidence_of, quantity_of
+from fallline.race.verdict.material import Material, material_of
 from fallline.race.verdict.race_look import TIME, RaceLook
 from fallline.race.verdict.sentences import BEST, RELIABLE, WORSE, answer_to_question, size, span
-from fallline.race.verdict.summary import material_of
 from fallline.score.decision import FIRST_LOOK, Look, Standing, take_look
 from fallline.score.leaderboard import listed
 

@@ -22,8 +22,9 @@ from collections.abc import Mapping, Sequence, Set
 import numpy as np
 
 from fallline.race.clock.step_clock import StepClock
+from fallline.race.engine.messages import CENSORED
 from fallline.race.plan import TARGET, Rules
-from fallline.race.results import Row
+from fallline.race.results import Calibrated, Row
 from fallline.score.times import StudyTimes
 from fallline.workloads import HELD_OUT
 
@@ -154,3 +155,14 @@ def without_late(table: StudyTimes, late: Set[tuple[str, str, int]]) -> StudyTim
         for (contestant, workload), cell in table.cells.items()
     }
     return dataclasses.replace(table, cells=cells)
+
+
+def saved_seconds(rows: Sequence[Row], calibration: Mapping[tuple[str, str], Calibrated]) -> float:
+    """Training that early ends avoided at most, at each trial's own pace where steps were not calibrated."""
+    seconds = 0.0
+    for row in rows:
+        if row.status == CENSORED and row.steps and row.max_steps:
+            cost = calibration.get((row.workload, row.contestant))
+            pace = cost.step_seconds if cost else (row.training_seconds or 0.0) / row.steps
+            seconds += (row.max_steps - row.steps) * pace
+    return seconds

@@ -7,9 +7,13 @@ import math
 import shlex
 from collections.abc import Sequence
 
+from fallline.race.plan import Rules
+from fallline.race.results import Results
+from fallline.race.verdict.looks import STUDIES_ARE_UP, TIME_IS_UP, take
+from fallline.race.verdict.material import material_of
 from fallline.race.verdict.race_look import RaceLook
 from fallline.race.verdict.sentences import size
-from fallline.score.decision import Look
+from fallline.score.decision import FIRST_LOOK, WITHIN, Look
 
 MOST_MINUTES = 60 * 24 * 7
 """A race that would take longer is not proposed."""
@@ -26,6 +30,29 @@ class GoingOn:
     """More, as fast as so far; None in a fixed design."""
     command: str
     sentence: str
+
+
+def further(results: Results, rules: Rules, looks: Sequence[RaceLook]) -> GoingOn | None:
+    """What more studies would buy: the bound that was asked for, or half of it where that is reached."""
+    if not looks or looks[-1].look.choice is None or looks[-1].look.studies < FIRST_LOOK:
+        return None
+    last = looks[-1]
+    goal = last.look
+    reason = results.ended_by if rules.in_rounds else goal.decided or STUDIES_ARE_UP
+    if reason == WITHIN:
+        half = dataclasses.replace(material_of(results), rules=dataclasses.replace(rules, within=rules.within / 2))
+        studies = {standing.contestant: standing.studies for standing in goal.standings}
+        goal = take(half, studies, looks[:-1]).look
+    elif reason not in (TIME_IS_UP, STUDIES_ARE_UP):
+        return None
+    return going_on(
+        looks,
+        goal,
+        results.seconds_used,
+        results.last_command(),
+        fixed=not rules.in_rounds,
+        limited=rules.minutes is not None,
+    )
 
 
 def going_on(

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from fallline.race.clock.pace import LARGEST_ERROR, SECONDS, STEPS, Errors
+from fallline.race.clock.pace import LARGEST_ERROR, SECONDS, STEPS
 from fallline.race.plan import BUDGET, MOST_STUDIES, Rules
-from fallline.race.verdict.quality import Quality
+from fallline.race.results import Results, Row
+from fallline.race.verdict.material import Material, material_of
 from fallline.race.verdict.race_look import METRIC, SCORE, TIME, RaceLook
 from fallline.score.decision import LEADER, NOBODY, ONE_LEFT, WITHIN, Evidence, Look, Times, take_look
 from fallline.score.decision.rule import margin
@@ -22,38 +23,6 @@ from fallline.score.times import StudyTimes
 
 TIME_IS_UP, STUDIES_ARE_UP = "time", "studies"
 """Why a race ends that is not decided."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Material:
-    """All that a look is taken from."""
-
-    rules: Rules
-    times: Mapping[str, StudyTimes]
-    """By clock."""
-    allowed: Mapping[str, Mapping[tuple[str, str], float]]
-    """By clock: (contestant, workload) → the time of its budget, which a miss counts as."""
-    eval_every: Mapping[str, int]
-    crashed: Set[tuple[str, str, int]]
-    """(contestant, workload, study) of the studies all of whose trials crashed."""
-    quality: Sequence[Quality]
-    """In an equal-time race."""
-    ratio_errors: Mapping[str, Errors]
-    """Workload → pair of contestants → the relative standard error of the ratio of their step times."""
-
-    @property
-    def contestants(self) -> tuple[str, ...]:
-        return self.times[STEPS].contestants
-
-    def crashes(self, studies: Mapping[str, int]) -> dict[str, int]:
-        """Contestant → how many of its studies crashed, on all workloads together where there are several."""
-        found = {}
-        for name, count in studies.items():
-            ends = [
-                {s for n, w, s in self.crashed if n == name and w == column} for column in self.times[STEPS].columns
-            ]
-            found[name] = sum(all(study in end for end in ends) for study in range(count)) if ends else 0
-        return found
 
 
 def take(
@@ -97,6 +66,14 @@ def over(before: Sequence[RaceLook], rules: Rules, names: Collection[str], secon
     if rules.until != LEADER and look.bound is not None and look.bound <= margin(rules.within, look.relative):
         return WITHIN
     return STUDIES_ARE_UP if rules.minutes is None and look.studies >= MOST_STUDIES else None
+
+
+def first_look(results: Results, rows: Sequence[Row]) -> tuple[RaceLook, ...]:
+    """Of a race that ended before looks were stored: judged by the rule of today."""
+    if results.rules().in_rounds or not rows or any(row.status is None for row in rows):
+        return ()
+    material = material_of(results)
+    return (take(material, dict.fromkeys(material.contestants, material.rules.studies), ()),)
 
 
 # ------------------------------------------------------------------ evidence

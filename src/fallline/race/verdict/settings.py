@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fallline.race.contestants import Contestant
+from fallline.race.plan import BUDGET
 from fallline.race.results import Row
+from fallline.race.verdict.raced import Raced
 from fallline.training.snippet import code_of, settings_text
+from fallline.workloads.workload import LOWER
 
 NEAR = math.sqrt(2.0)
 """Rates within this factor of one count as this one."""
@@ -112,6 +115,20 @@ def settings_of(
             rate_costs=rate_costs(own, measure, point) if searched and timed else (),
         )
     return found
+
+
+def compared_by(raced: Raced) -> Callable[[Row], float]:
+    """The measure of a study's trials, less is better: steps to target, or the metric at the end of an equal time."""
+    if raced.rules.ruleset != BUDGET:
+        return lambda row: raced.crossed[row.id].steps
+
+    def final(row: Row) -> float:
+        sign = 1.0 if raced.workloads[row.workload]["facts"]["direction"] == LOWER else -1.0
+        last = raced.curves.get(row.id, ())[-1:]
+        value = last[0][1] if last and last[0][0] == row.max_steps else None
+        return math.inf if value is None else sign * value
+
+    return final
 
 
 def _winners(rows: Sequence[Row], measure: Callable[[Row], float]) -> list[Row]:
