@@ -21,7 +21,7 @@ from fallline.race.verdict.summary import summarize
 
 TASK = str(Path(race_task.__file__).resolve())
 RACE = ("-o", "adamw,schedule_free_adamw,lion", "--trials", "2", "--studies", "8")
-ROUNDS = ("-o", "adamw,twin=adamw,nadamw,lion,sgd", "--trials", "2", "--within", "6%")
+ROUNDS = ("-o", "adamw,twin=adamw,nadamw,lion", "--trials", "2", "--within", "6%")
 """Near enough to each other for many looks."""
 RAY = ("--engine", "ray")
 
@@ -147,7 +147,7 @@ def _round_kills(count: int, *engine: str, seed: int) -> dict[str, Any]:
         whole, killed = Path(folder) / "whole.sqlite", Path(folder) / "killed.sqlite"
         finish(TASK, whole, *ROUNDS)
         total = evaluations(whole)
-        after = sorted(moments.uniform(0.0, 0.9 * total) for _ in range(count))
+        after = sorted(moments.uniform(0.0, 0.8 * total) for _ in range(count))
         done = interrupt(TASK, killed, *ROUNDS, *engine, after=after)
         finish(TASK, killed, *ROUNDS, *engine)
         first, second = looks(whole), looks(killed)

@@ -4,7 +4,7 @@ make_race: the race of ``make race`` with several seeds.  twins: one contestant 
 called slower.  tuned: every study is the fastest of several trials.  memory: the fastest of those whose states fit.
 
 Every race has a file in ``build/race_runs``, so a job that was stopped goes on where it was; a race that has ended is
-read, and not run again.  What was found is written to ``race_runs.json`` after every race, with the load that there was.
+read, and not run again.  Findings are written to ``race_runs.json`` after every race, with the load that there was.
 """
 
 from __future__ import annotations

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from fallline.race.plan import FIXED, MOST_STUDIES, ROUNDS, Entry, Rules
+from fallline.race.progress import Progress
 from fallline.race.results import Results
 from fallline.race.rounds import Rounds
-from fallline.race.run import Progress, Race
+from fallline.race.run import Race
 from fallline.race.verdict.looks import STUDIES_ARE_UP, TIME_IS_UP
 from fallline.race.verdict.race_look import RaceLook
 from fallline.race.verdict.summary import Summary, summarize
