@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fallline.measure.store import Store, StoreError
 from fallline.race.contestants import Contestant
-from fallline.race.plan import FIXED, Entry, Rules, reference_of
+from fallline.race.plan import CLOCKS, FIXED, RULESETS, Entry, Rules, reference_of
+from fallline.race.plan.entries import FACTS
 from fallline.race.results import resume
 from fallline.race.results.run_tables import ENDED_BY, RunTables
 from fallline.race.results.schema import SCHEMA
@@ -157,6 +158,11 @@ class Results(TrialTables, StepTables, RunTables):
         stored = self.settings()
         if not stored:
             raise StoreError(f"{self.path}: no race has begun in it")
+        with self.readable("its rules are incomplete"):
+            return _sound(self._rules(stored))
+
+    @staticmethod
+    def _rules(stored: Mapping[str, Any]) -> Rules:
         return Rules(
             ruleset=stored["ruleset"],
             trials=stored["trials"],
@@ -181,6 +187,8 @@ class Results(TrialTables, StepTables, RunTables):
         found = {}
         for row in self.store.rows("select * from workload order by rowid"):
             parsed = {"facts": self.parsed(row["facts"]), "changes": self.parsed(row["changes"])}
+            with self.readable(f"the facts of {row['name']} are incomplete"):
+                _ = [parsed["facts"][name] for name in FACTS]
             found[row["name"]] = {**dict(row), **parsed}
         return found
 
@@ -191,4 +199,13 @@ class Results(TrialTables, StepTables, RunTables):
 
     def contestants(self) -> list[Contestant]:
         rows = self.store.rows("select * from contestant order by rowid")
-        return [Contestant(row["name"], **self.parsed(row["definition"])) for row in rows]
+        with self.readable("a contestant of it has no definition"):
+            return [Contestant(row["name"], **self.parsed(row["definition"])) for row in rows]
+
+
+def _sound(rules: Rules) -> Rules:
+    numbers = (rules.trials, rules.studies, rules.seed, rules.self_factor, rules.tau_max, rules.within)
+    known = rules.ruleset in RULESETS and rules.clock in CLOCKS
+    if not known or not all(isinstance(number, int | float) for number in numbers):
+        raise ValueError(rules)
+    return rules

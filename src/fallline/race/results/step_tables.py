@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import math
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping
@@ -22,10 +23,14 @@ _STEP, _SWITCH = "step", "switch"
 class StepTables(Tables):
     def calibration(self) -> dict[tuple[str, str], Calibrated]:
         names = [field.name for field in dataclasses.fields(Calibrated)]
-        return {
-            (row["workload"], row["contestant"]): Calibrated(**{name: row[name] for name in names})
-            for row in self.store.rows("select * from calibration")
-        }
+        found = {}
+        for row in self.store.rows("select * from calibration"):
+            cost = Calibrated(**{name: row[name] for name in names})
+            with self.readable("a step time of it is no time"):
+                if not 0.0 < cost.low <= cost.step_seconds <= cost.high < math.inf:
+                    raise ValueError(cost)
+            found[row["workload"], row["contestant"]] = cost
+        return found
 
     def unmeasured(self, workload: str) -> set[str]:
         """Contestants with trials to run whose steps are not measured, or could not be taken."""
@@ -90,6 +95,9 @@ class StepTables(Tables):
             samples = self.store.rows("select * from sample where session = ? order by round", (row["id"],))
             for contestant, part in dict.fromkeys((sample["contestant"], sample["part"]) for sample in samples):
                 own = [sample for sample in samples if (sample["contestant"], sample["part"]) == (contestant, part)]
+                with self.readable("a sample of it is no time"):
+                    if part == _STEP and min(sample["wall"] for sample in own) <= 0.0:
+                        raise ValueError(contestant)
                 cpu = [sample["cpu"] for sample in own if sample["cpu"] is not None]
                 parts[part][contestant] = Rounds([sample["wall"] for sample in own], cpu)
             found.append(Session(parts[_STEP], parts[_SWITCH], row["cpu_obstacle"]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,15 @@ class Tables:
         return {row["name"]: self.parsed(row["value"]) for row in self.store.rows("select * from setting")}
 
     def parsed(self, text: str) -> Any:
-        try:
+        with self.readable("a part of it is no JSON"):
             return json.loads(text)
-        except (TypeError, ValueError):
+
+    @contextlib.contextmanager
+    def readable(self, otherwise: str) -> Iterator[None]:
+        """Around what makes objects of stored rows: rows that anybody may have changed are an error of one line."""
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError):
             raise StoreError(
-                f"{self.path}: a damaged results file (a part of it is no JSON); restore a copy, or name another file"
+                f"{self.path}: a damaged results file ({otherwise}); restore a copy, or name another file"
             ) from None
