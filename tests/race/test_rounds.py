@@ -233,8 +233,8 @@ def test_a_contestant_alone_nobody_and_crashes_are_defined(entry: Entry, tmp_pat
     assert alone.ended_by == ONE_LEFT and alone.verdict == "a raced alone: there is nothing to compare."
     nobody = race(entry, tmp_path / "nobody.sqlite", lambda name, seed: math.inf)
     assert nobody.ended_by == NOBODY and nobody.verdict == (
-        "Nobody reached the target: no choice. a came closest, mse 9 at step 10, target 0.05: race --anew with a --target "
-        "that can be reached, or with more --max-steps."
+        "Nobody reached the target: no choice. a came closest, mse 9 at step 10, target 0.05: race --anew with a "
+        "--target that can be reached, or with more --max-steps."
     )
     some = log_normal(FIELD)
     seeds: list[int] = []
