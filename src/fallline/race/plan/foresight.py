@@ -32,7 +32,8 @@ class Foresight:
         scatter, apart, loss = (f"{100 * share:.0f} %" for share in (self.noise, self.detectable, self.bound))
         return (
             f"{self.studies} studies each ({counted(self.looks, 'look')}), if their times scatter by {scatter} as "
-            f"usual: two that differ by {apart} are told apart, and the choice is at most {loss} slower than the best; less as others leave."
+            f"usual: two that differ by {apart} are told apart, and the choice is at most {loss} slower than the best; "
+            "less as others leave."
         )
 
 
