@@ -69,6 +69,11 @@ class Preparation:
         if checked.problem is not None:
             self._leave_out(entry, checked.problem)
         else:
+            if checked.value is None or not math.isfinite(checked.value):
+                metric = entry.workload.metric
+                self._progress.notice(
+                    f"{entry.name}: {metric} is no number before training; while it is none, no target is met"
+                )
             self._results.set_workload(entry.name, untrained=checked.value, problem=None)
 
     def calibrate(self, entry: Entry, *, anew: bool = False) -> None:
