@@ -37,7 +37,7 @@ def model(seed: int) -> nn.Module:
 
 def workload() -> fallline.Workload:
     pictures, digits = draw(16_384, seed=0)
-    new_pictures, new_digits = draw(2_048, seed=1)
+    new_pictures, new_digits = draw(1_024, seed=1)
     return fallline.Workload(
         name="digits",
         model=model,
