@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from fallline.lower.coupled import Joiner, check_coupled, together
+from fallline.lower.coupled import Joiner, check_coupled, run_coupled
 from fallline.lower.executor import Deferred, Executor, StepScalars
 from fallline.lower.item import Place
 from fallline.optim import checkpoint, modes
@@ -31,9 +31,10 @@ from fallline.optim.options import (
     check_optimizer_options,
     state_dtype_name,
 )
-from fallline.optim.overview import Overview, overview
+from fallline.optim.overview import Stepping, overview
 from fallline.optim.plan import Bucket, Plan
 from fallline.optim.planning import Scope, make_plan, scope_of_step, whole_scope
+from fallline.optim.printed import Printed
 from fallline.optim.roster import Roster
 from fallline.optim.routing import route_by_shape
 from fallline.optim.scalars import shared_lrs
@@ -300,7 +301,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         work = [(bucket.executor, scalars) for (bucket, _), scalars in zip(dense, numbers, strict=False)]
         if self.joiner is not None or (len(work) > 1 and any([bucket.is_coupled for bucket, _ in dense])):
             with torch.no_grad():
-                results = together([executor.passes(scalars) for executor, scalars in work], self.joiner)
+                results = run_coupled([executor.passes(scalars) for executor, scalars in work], self.joiner)
         elif profiler_enabled():
             results = [_profiled_run(executor, scalars) for executor, scalars in work]
         else:
@@ -412,7 +413,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         """Which lowering steps which parameters, and why not a faster one: data that also prints."""
         return explain(self._readers, self.param_groups, self.state, self._places)
 
-    def describe(self) -> Overview:
+    def describe(self) -> Printed[Stepping]:
         """Which rule steps which parameters, with which settings: data that also prints."""
         return overview(self._readers, self.param_groups)
 
