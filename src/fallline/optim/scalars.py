@@ -81,7 +81,7 @@ class HostScalars:
     def __init__(self, flat: Mapping[str, Tensor], readers: Readers, own: Mapping[int, GroupReader]):
         self.counters = Counters(flat[STEP])
         self._readers, self._own = readers, own
-        """Of all groups, and by number, of those that have a parameter here."""
+        """The readers of all groups, and those of the groups that have a parameter here, by number."""
         self._shares_lr = any(reader.hyperparameters.shares_lr for reader in own.values())
         self._counts_by_group = any(reader.rule.counts == "group" for reader in own.values())
         self.flat = {name: values.numpy() for name, values in flat.items()}

@@ -9,7 +9,8 @@ from typing import Any
 from fallline.score.decision import Look
 
 TIME, METRIC, SCORE = "time", "metric", "score"
-"""What contestants are compared by: time to target, the metric at equal time, or the score over several workloads."""
+"""The measures by which contestants are compared: time to target, the metric at equal time, or the score over several
+workloads."""
 
 
 @dataclasses.dataclass(frozen=True)
