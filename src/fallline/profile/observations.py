@@ -156,7 +156,7 @@ def _saver(cell: CellEstimate) -> str:
 def _steps_to_loss(cell: CellEstimate, workload: Workload) -> list[str]:
     """After how many steps others have the training loss at which the baseline ends."""
     base = cell.record.plan.baseline
-    reached = {}
+    reached: dict[str, list[tuple[int | None, int]]] = {}
     for repeat in range(cell.record.plan.repeats):
         curves = {label: smoothed(loss_curve(cell, label, repeat)) for label in cell.arms}
         if len(curves.get(base, ())) < 10:
