@@ -45,6 +45,7 @@ BELOW = {
         "training",
         "workloads",
     },
+    "footprint": {"document", "lower", "measure", "memory", "optim", "rules", "training", "workloads"},
     "race": {"document", "measure", "memory", "optim", "score", "training", "workloads"},
     "profile": {"document", "measure", "memory", "optim", "race", "step", "training", "workloads"},
 }
