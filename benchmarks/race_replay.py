@@ -25,7 +25,7 @@ RATIO_ERRORS = (0.0, 0.005, 0.01, 0.015)
 TRIALS = (16, 25, 36, 45, 60, 75)
 FIVE_MINUTES = 300.0
 WANTED = 0.75
-"""Of races, within 5 % in five minutes."""
+"""The share of races that are within 5 % in five minutes."""
 
 
 def make_race(races: int = RACES, seed: int = SEED, record: Path = RECORD) -> dict[str, Any]:
