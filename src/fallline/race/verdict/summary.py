@@ -83,6 +83,11 @@ class Summary:
         return self.looks[-1] if self.ended_by is not None or not self.rules.in_rounds else None
 
     @property
+    def begun(self) -> bool:
+        """Whether any study has ended; before that tables hold nothing."""
+        return any(self.times[STEPS].cells.values())
+
+    @property
     def tested(self) -> bool:
         """Whether the exact test is shown: where it is all there is, or where there are enough studies for it."""
         return self.look is None or self.board.studies >= CROSS_CHECK
@@ -132,11 +137,13 @@ class Summary:
     def _answer(self, ended_by: str) -> list[str]:
         """A choice that often misses says so at once: whoever takes it should expect no better."""
         lines = answer(self.looks, ended_by, self.contestants, self.unfit)
+        if not self.looks:
+            return lines if self.phase is None else [f"{lines[0]} It ended while {self.phase}."]
         if self.choice is None:
             return [" ".join([*lines, *closest(self.misses)])]
-        missed = (
-            None if self.looks[-1].quantity == METRIC else often_missed(self.choice, self.misses, self.times[STEPS])
-        )
+        if self.looks[-1].quantity == METRIC:
+            return lines
+        missed = often_missed(self.choice, self.misses, self.times[STEPS])
         return lines if missed is None else [lines[0], missed, *lines[1:]]
 
     def _without_a_look(self) -> str:
