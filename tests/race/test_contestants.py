@@ -1,4 +1,4 @@
-"""Who can race: every optimizer, AlgoPerf's entries, a file of one's own, and what is refused."""
+"""Contestants: every optimizer, AlgoPerf's entries, a file of one's own, and what is refused."""
 
 from __future__ import annotations
 
