@@ -7,6 +7,7 @@ of a larger one whose rest is in other processes.
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Hashable, Iterable, Sequence
 
 from torch import Tensor
@@ -18,6 +19,9 @@ from fallline.rules.program import Program
 
 class Joiner(abc.ABC):
     """Joins reductions with those of other processes, each of which calls it equally often and with the same keys."""
+
+    def begin(self, run: Hashable) -> None:
+        """A run begins whose stops follow each other as in every run of this name."""
 
     @abc.abstractmethod
     def join(self, partials: Sequence[Partial]) -> None:
@@ -66,6 +70,8 @@ def _advance(run: Passes, finished: dict[int, Deferred], number: int) -> list[Pa
 def _join(partials: Iterable[Partial], joiner: Joiner | None) -> None:
     shared: dict[Hashable, list[Partial]] = {}
     for partial in partials:
+        if not partial.counted:
+            partial.values.fill_(0.0 if partial.kind == "sum" else -math.inf)
         shared.setdefault(partial.key, []).append(partial)
     for first, *others in shared.values():
         for other in others:

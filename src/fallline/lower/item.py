@@ -129,6 +129,8 @@ class Item:
     """The number of the parameter in the optimizer, a part of the key of its random bits."""
     place: Place | None = None
     """Its place in the whole tensor if it is a piece; None if it is whole."""
+    counted: bool = True
+    """Whether reductions count it; of equal copies in several processes, they count one."""
 
     @property
     def numel(self) -> int:

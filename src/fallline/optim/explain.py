@@ -9,10 +9,10 @@ from typing import Any
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from fallline.lower.item import Place
 from fallline.optim.choose import choose_lowering
 from fallline.optim.group_reader import Readers
-from fallline.optim.states import Piece, bare_item
+from fallline.optim.pieces import Pieces
+from fallline.optim.states import bare_item
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +62,7 @@ def explain(
     readers: Readers,
     groups: Sequence[Mapping[str, Any]],
     states: Mapping[Tensor, Any],
-    places: Mapping[Tensor, Place],
+    pieces: Pieces,
 ) -> Explanation:
     found: dict[tuple[str, str, str], list[tuple[int, Tensor]]] = {}
     waiting = 0
@@ -73,7 +73,7 @@ def explain(
             if is_lazy(param):
                 waiting += 1
                 continue
-            piece = Piece(param, places.get(param))
+            piece = pieces.of(param)
             choice = choose_lowering(reader.program(group, len(piece.shape)), bare_item(piece), group)
             key = (reader.description.name, choice.lowering.name, choice.reason)
             found.setdefault(key, []).append((g, param))

@@ -32,11 +32,13 @@ from fallline.optim.options import (
     state_dtype_name,
 )
 from fallline.optim.overview import Overview, overview
+from fallline.optim.pieces import Pieces
 from fallline.optim.plan import Bucket, Plan
 from fallline.optim.planning import make_plan
 from fallline.optim.routing import route_by_shape
 from fallline.optim.scalars import shared_lrs
 from fallline.optim.sparse import Sparse, run_sparse
+from fallline.optim.team import Team
 from fallline.optim.torch_hooks import GLOBAL_HOOKS, frame_callback, profiler_enabled, with_hooks
 from fallline.optim.watched import Watched, WatchedStates
 from fallline.optimizers.description import Description
@@ -92,7 +94,9 @@ class RuleOptimizer(torch.optim.Optimizer):
         reminder = self.description.reminder
         self._until_reminded = reminder.steps if reminder else 0
         self._warned_of_lost_updates = False
-        self._places: dict[Tensor, Place] = {}
+        self._pieces = Pieces()
+        self._team: Team | None = None
+        """The processes that have the other parts of parameters that are DTensors."""
         self.joiner: Joiner | None = None
         """Joins reductions with other processes, if parameters are pieces."""
 
@@ -107,7 +111,7 @@ class RuleOptimizer(torch.optim.Optimizer):
     def shard(self, places: Mapping[Tensor, Place], joiner: Joiner | None) -> None:
         """Tells the optimizer that its parameters are pieces: where each lies in the whole, and who joins reductions
         with the processes that have the other pieces."""
-        self._places, self.joiner, self._plan = dict(places), joiner, None
+        self._pieces, self.joiner, self._plan = Pieces(places), joiner, None
 
     # ------------------------------------------------------------------ groups
 
@@ -160,8 +164,17 @@ class RuleOptimizer(torch.optim.Optimizer):
                 group.setdefault(name, float(reader.initial(state, start)))
         if reader.rule.counts == "group":
             group.setdefault(STEP, 0)
+        self._join_team(group["params"])
         if reader.description.has_modes:
             group[MODE] = alike[0].get(MODE, True) if alike else True
+
+    def _join_team(self, params: Sequence[Tensor]) -> None:
+        """Finds the processes that have the other parts of parameters, if these are DTensors."""
+        team = Team.of(params, self._team)
+        if team is not None:
+            team.forget()
+            self._team, self.joiner = team, team.joiner
+            self._pieces = Pieces(counts_copies=team.ranks.is_first)
 
     # ------------------------------------------------------------------ plan
 
@@ -191,7 +204,7 @@ class RuleOptimizer(torch.optim.Optimizer):
     def _new_plan(self) -> Plan:
         if not isinstance(self.state, WatchedStates):
             self._adopt_states()
-        plan = make_plan(self._readers, self.param_groups, self.state, self._places, self._invalidation())
+        plan = make_plan(self._readers, self.param_groups, self.state, self._pieces, self._invalidation())
         for rule in {bucket.rule for bucket in plan.buckets}:
             check_coupled(bucket.program for bucket in plan.buckets if bucket.rule is rule)
         if not self._warned_of_lost_updates:
@@ -255,6 +268,8 @@ class RuleOptimizer(torch.optim.Optimizer):
 
     def _bound_plan(self) -> tuple[Plan, Sequence[Sparse]]:
         """The plan, with this step's gradients."""
+        if self._team is not None:
+            self._team.take_part(self)
         plan = self._plan
         if plan is not None:
             if plan.rebind(self._readers, self.param_groups, self.state):
@@ -285,6 +300,8 @@ class RuleOptimizer(torch.optim.Optimizer):
         dense = stepped[: len(stepped) - len(sparse)]
         work = [(bucket.executor, scalars) for (bucket, _), scalars in zip(dense, numbers, strict=False)]
         if self.joiner is not None or (len(work) > 1 and any([bucket.is_coupled for bucket, _ in dense])):
+            if self._team is not None:
+                self._team.begin(frozenset(bucket.form for bucket, _ in dense))
             with torch.no_grad():
                 results = together([executor.passes(scalars) for executor, scalars in work], self.joiner)
         elif profiler_enabled():
@@ -389,13 +406,15 @@ class RuleOptimizer(torch.optim.Optimizer):
             for name, value in GROUP_OPTIONS.items():
                 group.setdefault(name, value)
         self._begin()
+        for group in self.param_groups:
+            self._join_team(group["params"])
         self._adopt_states()
 
     # ------------------------------------------------------------------ saying what runs
 
     def explain(self) -> Explanation:
         """Which lowering steps which parameters, and why not a faster one: data that also prints."""
-        return explain(self._readers, self.param_groups, self.state, self._places)
+        return explain(self._readers, self.param_groups, self.state, self._pieces)
 
     def describe(self) -> Overview:
         """Which rule steps which parameters, with which settings: data that also prints."""

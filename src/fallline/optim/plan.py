@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from fallline.distributed.dtensors import local_of
 from fallline.lower.chain import prepare
 from fallline.lower.item import FACTS, Item
 from fallline.lower.native.torch_watch import NativeSameObjects
@@ -47,6 +49,8 @@ class Member:
     """One parameter in a bucket."""
 
     param: Tensor
+    local: Tensor
+    """The part of the parameter that is in this process: its memory is what is stepped."""
     item: Item
     number: int
     """Its position among all parameters of the optimizer, in the order of the groups."""
@@ -64,7 +68,8 @@ class Bucket:
         self.items = [m.item for m in members]
         self.numbers = [m.number for m in members]
         self.groups = [m.group for m in members]
-        self.layouts = [layout_of(p) for p in self.params]
+        self.layouts = [layout_of(m.local) for m in members]
+        self.is_distributed = any(m.local is not m.param for m in members)
         self.with_gradient = with_gradient(self.params)
         self.executor = prepare(choice.lowering, program, self.items)
         self.zeros = [0] * len(self.items)
@@ -81,15 +86,24 @@ class Bucket:
         """Whether it may have only a part of what a reduction runs over."""
         self.companions: dict[Program, Bucket] = {}
 
+    @functools.cached_property
+    def form(self) -> Hashable:
+        """What decides where its run stops, and for which reductions."""
+        formats = [
+            (item.number, tuple(item.whole_shape), *(o.format and o.format.name for o in item.operands))
+            for item in self.items
+        ]
+        return self.program.name, self.program.trace, tuple(formats)
+
     def bind(self, given: Mapping[int, Tensor], grads: Mapping[int, Tensor]) -> None:
         """Takes gradients that were checked one by one; ``given`` are those of the parameters, as they are there."""
         complete = len(grads) == len(self.params)
         in_place = self.executor.bind(grads) and complete and all(_is_same_memory(given[i], grads[i]) for i in grads)
-        self.executor.watch(self.params if in_place else None)
+        self.executor.watch(self.params if in_place and not self.is_distributed else None)
 
     def is_outdated(self, positions: Sequence[int]) -> bool:
         """Whether one of these parameters, or a state of it, is no longer where it was or lies otherwise."""
-        if any(layout_of(self.params[i]) != self.layouts[i] for i in positions):
+        if any(layout_of(local_of(self.params[i])) != self.layouts[i] for i in positions):
             return True
         return self.executor.has_moved(positions)
 

@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fallline.lower.item import HALF, Place
+from fallline.lower.item import HALF
 from fallline.lower.watch import same_objects
 from fallline.optim.choose import choose_lowering
+from fallline.optim.dtensor_states import as_dtensors, locals_of
 from fallline.optim.group_reader import GroupReader, Readers, check_must_match
 from fallline.optim.hyperparameters import STEP
 from fallline.optim.layout import refuse_shared
+from fallline.optim.pieces import Pieces
 from fallline.optim.plan import Bucket, Member, Plan, all_params, settings_of
 from fallline.optim.scalars import HostScalars, counter_dtype
 from fallline.optim.states import (
@@ -34,6 +36,7 @@ Groups = Sequence[dict[str, Any]]
 class Candidate(NamedTuple):
     """A parameter that has a gradient or states."""
 
+    param: Tensor
     piece: Piece
     number: int
     group: int
@@ -42,28 +45,27 @@ class Candidate(NamedTuple):
     program: Program
 
     @property
-    def param(self) -> Tensor:
-        return self.piece.param
-
-    @property
     def place(self) -> str:
         """The name of its state in messages."""
         return f"the state of {self.name}"
+
+    def with_dtensors(self, entry: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+        return as_dtensors(entry, known, self.param, self.piece, self.program.states)
 
 
 def make_plan(
     readers: Readers,
     groups: Groups,
     states: dict[Tensor, Any],
-    places: Mapping[Tensor, Place],
+    pieces: Pieces,
     changed: Callable[[], None],
 ) -> Plan:
     """``changed`` is called when someone replaces a state.  Nothing changes before the plan is committed."""
     of_groups = readers.of_all(groups)
     check_must_match(groups, of_groups)
-    candidates, waiting = _candidates(of_groups, groups, states, places)
-    refuse_shared([c.param for c in candidates], [c.name for c in candidates])
-    completed = {c.param: _completed(c, groups[c.group], states.get(c.param) or {}) for c in candidates}
+    candidates, waiting = _candidates(of_groups, groups, states, pieces)
+    refuse_shared([c.piece.param for c in candidates], [c.name for c in candidates])
+    completed = {c.param: _completed(c, groups[c.group], locals_of(states.get(c.param) or {})) for c in candidates}
     count = len(all_params(groups))
     return Plan(
         scalars=_shared_scalars(of_groups, candidates, completed, count),
@@ -72,16 +74,18 @@ def make_plan(
         members=same_objects([group["params"] for group in groups]),
         waiting=waiting,
         states=states,
-        completed={param: Watched(entry, changed) for param, entry in completed.items()},
+        completed={
+            c.param: Watched(c.with_dtensors(completed[c.param], states.get(c.param) or {}), changed) for c in candidates
+        },
         readers=of_groups,
         settings=settings_of(of_groups, groups),
         forms=[reader.form(group) for reader, group in zip(of_groups, groups, strict=True)],
-        masters=[(param, entry[MASTER]) for param, entry in completed.items() if MASTER in entry],
+        masters=[(c.piece.param, entry[MASTER]) for c in candidates if MASTER in (entry := completed[c.param])],
     )
 
 
 def _candidates(
-    readers: Sequence[GroupReader], groups: Groups, states: Mapping[Tensor, Any], places: Mapping[Tensor, Place]
+    readers: Sequence[GroupReader], groups: Groups, states: Mapping[Tensor, Any], pieces: Pieces
 ) -> tuple[list[Candidate], list[Tensor]]:
     """Those that take part, and those that wait for their first gradient."""
     found: list[Candidate] = []
@@ -95,15 +99,15 @@ def _candidates(
                 waiting.append(param)
                 continue
             name = reader.check_member(group, g, index)
-            piece = Piece(param, places.get(param) if places else None)
+            piece = pieces.of(param)
             piece.check(name, group)
-            found.append(Candidate(piece, number, g, name, reader, reader.program(group, len(piece.shape))))
+            found.append(Candidate(param, piece, number, g, name, reader, reader.program(group, len(piece.shape))))
     return found, waiting
 
 
 def _completed(candidate: Candidate, group: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
     """A parameter's state with what it lacks (at first that is everything), in its group's formats."""
-    piece, param, reader = candidate.piece, candidate.param, candidate.reader
+    piece, param, reader = candidate.piece, candidate.piece.param, candidate.reader
     format, entry = group["state_dtype"], dict(old)
     entry.setdefault(STEP, _count_of_none())
     were_there = []
@@ -165,9 +169,9 @@ def _buckets(candidates: Sequence[Candidate], groups: Groups, entries: Mapping[T
         item = build_item(program.states, candidate.piece, entries[candidate.param], group, candidate.number)
         choice = choose_lowering(program, item, group)
         rules[program] = candidate.reader.rule
-        member = Member(candidate.param, item, candidate.number, candidate.group, candidate.name)
-        found.setdefault((program, choice, group["maximize"]), []).append(member)
+        member = Member(candidate.param, candidate.piece.param, item, candidate.number, candidate.group, candidate.name)
+        found.setdefault((program, choice, group["maximize"], item.counted), []).append(member)
     return [
         Bucket(rules[program], program, choice, maximize, members)
-        for (program, choice, maximize), members in found.items()
+        for (program, choice, maximize, _), members in found.items()
     ]

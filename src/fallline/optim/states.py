@@ -26,6 +26,8 @@ class Piece:
 
     param: Tensor
     place: Place | None = None
+    counted: bool = True
+    """Whether reductions over all parameters count it; of equal copies in several processes, they count one."""
 
     @property
     def shape(self) -> torch.Size:
@@ -207,7 +209,7 @@ def bare_item(piece: Piece, number: int = 0) -> Item:
     lazy = param.is_conj() or param.is_neg()
     view = param if lazy else real_view(param)
     operand = Operand(view, lazy=lazy, first=piece.first)
-    return Item(piece.shape, piece.dtype, operand, {}, {}, number=number, place=piece.place)
+    return Item(piece.shape, piece.dtype, operand, {}, {}, number=number, place=piece.place, counted=piece.counted)
 
 
 def build_item(

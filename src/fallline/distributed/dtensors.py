@@ -1,0 +1,93 @@
+"""DTensors as pieces: the tensor that is here, its place in the whole, and states that are DTensors again.
+
+This is the only module that knows how torch cuts a DTensor.  ``torch.distributed.tensor`` is imported when the first
+DTensor is met, because the import takes longer than that of fallline.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import Tensor
+
+from fallline.lower.item import Place
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor import DTensor
+
+
+def is_distributed(tensor: Any) -> bool:
+    """Whether this is a DTensor: its own memory pointer is null, the data lies in its local shard."""
+    return type(tensor).__name__ == "DTensor" or hasattr(tensor, "_local_tensor")
+
+
+def local_of(tensor: Tensor) -> Tensor:
+    """The part of a tensor that is in this process."""
+    if not is_distributed(tensor):
+        return tensor
+    with torch.no_grad():  # otherwise it carries a gradient function, and a step in place raises later
+        return cast("DTensor", tensor).to_local()
+
+
+def mesh_of(tensor: Tensor) -> DeviceMesh:
+    return cast("DTensor", tensor).device_mesh
+
+
+def placements_of(tensor: Tensor) -> tuple[Any, ...]:
+    return tuple(cast("DTensor", tensor).placements)
+
+
+def check_placements(tensor: Tensor, name: str) -> None:
+    """Raises if the pieces of a parameter cannot be stepped: each must be cut along one axis, or be whole."""
+    placements = placements_of(tensor)
+    cuts = [placement for placement in placements if not placement.is_replicate()]
+    if not cuts or (len(cuts) == 1 and type(cuts[0]).__name__ == "Shard"):
+        return
+    if any(placement.is_partial() for placement in cuts):
+        raise ValueError(f"{name} is a DTensor of pending sums, {placements}; redistribute it before it is optimized")
+    raise ValueError(
+        f"{name} is a DTensor with the placements {placements}: a parameter may be cut along one axis by one axis of "
+        "the mesh, and be replicated over the others; use Shard for one of them"
+    )
+
+
+def sharded_axis(tensor: Tensor) -> tuple[int, int] | None:
+    """(axis of the mesh, axis of the tensor) along which a DTensor is cut; None if every process has all of it."""
+    for mesh_axis, placement in enumerate(placements_of(tensor)):
+        if placement.is_shard():
+            return mesh_axis, placement.dim % tensor.ndim
+    return None
+
+
+def place_of(tensor: Tensor) -> Place | None:
+    """Where the local part lies in the whole; None if it is the whole."""
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    found = sharded_axis(tensor)
+    if found is None:
+        return None
+    _, axis = found
+    _, offsets = compute_local_shape_and_global_offset(tensor.shape, mesh_of(tensor), placements_of(tensor))
+    shape = (*tensor.shape, 2) if tensor.is_complex() else tuple(tensor.shape)
+    return Place(shape, min(offsets[axis], shape[axis]), axis)
+
+
+def is_counted(tensor: Tensor) -> bool:
+    """Whether, of equal copies in several processes, this is the one that sums over all processes count."""
+    where = mesh_of(tensor).get_coordinate()
+    placements = placements_of(tensor)
+    return where is not None and all(at == 0 for at, p in zip(where, placements, strict=True) if p.is_replicate())
+
+
+def like(param: Tensor, local: Tensor, shape: tuple[int, ...], cut: bool) -> Tensor:
+    """A local tensor as a DTensor of this shape, placed as the parameter; replicated where it is not ``cut``."""
+    from torch.distributed.tensor import DTensor, Replicate
+
+    placements = [p if cut else Replicate() for p in placements_of(param)]
+    stride = torch.empty(shape, device="meta").stride()
+    with torch.no_grad():
+        return DTensor.from_local(
+            local, mesh_of(param), placements, run_check=False, shape=torch.Size(shape), stride=stride
+        )

@@ -1,0 +1,108 @@
+"""The processes that step an optimizer's parameters together: what they agree on, and how they join."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn.parameter import is_lazy
+
+from fallline.distributed.agreement import agree
+from fallline.distributed.dtensors import is_distributed, mesh_of, placements_of
+from fallline.distributed.joiner import GroupJoiner
+from fallline.distributed.ranks import Ranks
+from fallline.optim.group_reader import MODE, RULE, GroupReader
+from fallline.optim.hyperparameters import STEP
+from fallline.optim.plan import all_params
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
+    from fallline.optim.optimizer import RuleOptimizer
+
+Groups = Sequence[Mapping[str, Any]]
+
+
+class Team:
+    """The processes of the mesh that an optimizer's DTensors lie on."""
+
+    def __init__(self, mesh: DeviceMesh):
+        self.mesh = mesh
+        self.ranks = Ranks.of_mesh(mesh)
+        self.joiner = GroupJoiner(self.ranks)
+        self._agreed: dict[Any, list[int]] = {}
+        """By the parameters that have a gradient here: those that have one somewhere."""
+        self._members: tuple[int, ...] = ()
+        """The parameters that the current step is over."""
+
+    @classmethod
+    def of(cls, params: Sequence[Tensor], known: Team | None) -> Team | None:
+        """The team of these parameters; None if they are all plain tensors."""
+        for param in params:
+            if not is_lazy(param) and is_distributed(param):
+                mesh = mesh_of(param)
+                if known is None:
+                    known = cls(mesh)
+                elif mesh != known.mesh:
+                    raise ValueError(
+                        f"parameters lie on different meshes of processes, {known.mesh} and {mesh}; make an optimizer "
+                        "for the parameters of each"
+                    )
+        return known
+
+    def forget(self) -> None:
+        """After a checkpoint or new groups: the next step agrees again."""
+        self._agreed.clear()
+
+    def take_part(self, optimizer: RuleOptimizer) -> None:
+        """Agrees with the others on the parameters that this step is over.  A parameter that has a gradient in another
+        process, but not here (the part that is here may be empty), gets zeros."""
+        params = all_params(optimizer.param_groups)
+        present = [i for i, param in enumerate(params) if param.grad is not None]
+        key = (len(params), tuple(present))
+        agreed = self._agreed.get(key)
+        if agreed is None:
+            agreed = self._agreed[key] = agree(self.ranks, _record(optimizer), present)
+        for i in set(agreed).difference(present):
+            params[i].grad = torch.zeros_like(params[i])
+        self._members = tuple(agreed)
+
+    def begin(self, forms: Hashable) -> None:
+        """The runs that follow stop where those of the same forms did, over the same parameters."""
+        self.joiner.begin((forms, self._members))
+
+
+def _record(optimizer: RuleOptimizer) -> dict[str, Any]:
+    """What must be the same in all processes."""
+    readers = [optimizer._readers.of(group) for group in optimizer.param_groups]
+    return {
+        "the optimizer": type(optimizer).__name__,
+        "clip_norm": optimizer.clip_norm,
+        "skip_nonfinite": optimizer.skip_nonfinite,
+        "groups": [
+            _group_record(optimizer, reader, group)
+            for reader, group in zip(readers, optimizer.param_groups, strict=True)
+        ],
+    }
+
+
+def _group_record(optimizer: RuleOptimizer, reader: GroupReader, group: Mapping[str, Any]) -> dict[str, Any]:
+    names = (RULE, MODE, *reader.options, *reader.description.defaults, *reader.group_states)
+    settings = {name: _plain(group[name]) for name in dict.fromkeys(names) if name in group}
+    return {**settings, "parameters": [_param_record(optimizer, param) for param in group["params"]]}
+
+
+def _param_record(optimizer: RuleOptimizer, param: Tensor) -> dict[str, Any]:
+    entry = optimizer.state.get(param) or {}
+    record = {"the shape": list(param.shape), "the dtype": str(param.dtype), "the number of steps": _plain(entry.get(STEP, 0))}
+    if is_distributed(param):
+        record["the placement"] = str(placements_of(param))
+    return record
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return [_plain(one) for one in value]
+    return value.tolist() if hasattr(value, "tolist") else value
