@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from fallline.lower.item import Place
+from fallline.lower.transfer import Owner
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -44,6 +45,7 @@ def check_placements(tensor: Tensor, name: str) -> None:
     placements = placements_of(tensor)
     cuts = [placement for placement in placements if not placement.is_replicate()]
     if not cuts or (len(cuts) == 1 and type(cuts[0]).__name__ == "Shard"):
+        _check_local_shape(tensor, name)
         return
     if any(placement.is_partial() for placement in cuts):
         raise ValueError(f"{name} is a DTensor of pending sums, {placements}; redistribute it before it is optimized")
@@ -51,6 +53,20 @@ def check_placements(tensor: Tensor, name: str) -> None:
         f"{name} is a DTensor with the placements {placements}: a parameter may be cut along one axis by one axis of "
         "the mesh, and be replicated over the others; use Shard for one of them"
     )
+
+
+def _check_local_shape(tensor: Tensor, name: str) -> None:
+    place, local = place_of(tensor), local_of(tensor)
+    if place is None:
+        return
+    mesh_axis, axis = sharded_axis(tensor) or (0, 0)
+    mesh = mesh_of(tensor)
+    _, length = ranges(tensor.shape[axis], mesh.size(mesh_axis))[mesh.get_local_rank(mesh_axis)]
+    if local.shape[axis] != length:
+        raise ValueError(
+            f"{name} is cut unlike torch cuts: its part here has {local.shape[axis]} of {tensor.shape[axis]} along axis "
+            f"{axis}, and should have {length}; make it with distribute_tensor or fully_shard"
+        )
 
 
 def sharded_axis(tensor: Tensor) -> tuple[int, int] | None:
@@ -63,15 +79,30 @@ def sharded_axis(tensor: Tensor) -> tuple[int, int] | None:
 
 def place_of(tensor: Tensor) -> Place | None:
     """Where the local part lies in the whole; None if it is the whole."""
-    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
-
     found = sharded_axis(tensor)
     if found is None:
         return None
-    _, axis = found
-    _, offsets = compute_local_shape_and_global_offset(tensor.shape, mesh_of(tensor), placements_of(tensor))
-    shape = (*tensor.shape, 2) if tensor.is_complex() else tuple(tensor.shape)
-    return Place(shape, min(offsets[axis], shape[axis]), axis)
+    mesh_axis, axis = found
+    start, _ = ranges(tensor.shape[axis], mesh_of(tensor).size(mesh_axis))[mesh_of(tensor).get_local_rank(mesh_axis)]
+    return Place((*tensor.shape, 2) if tensor.is_complex() else tuple(tensor.shape), start, axis)
+
+
+def ranges(length: int, count: int) -> tuple[tuple[int, int], ...]:
+    """(start, length) of the parts into which torch cuts an axis, as ``torch.chunk`` does; the last may be empty."""
+    size = -(-length // count) if length else 0
+    starts = [min(i * size, length) for i in range(count)]
+    return tuple((start, min(size, length - start)) for start in starts)
+
+
+def owner_of(tensor: Tensor, rank: int) -> Owner | None:
+    """The process of this number, among those that have pieces of the tensor, as its owner; None if it is not cut."""
+    found = sharded_axis(tensor)
+    if found is None:
+        return None
+    mesh_axis, axis = found
+    mesh = mesh_of(tensor)
+    parts = ranges(tensor.shape[axis], mesh.size(mesh_axis))
+    return Owner(rank, mesh.get_local_rank(mesh_axis) == rank, mesh_axis, axis, parts, copied=False)
 
 
 def is_counted(tensor: Tensor) -> bool:

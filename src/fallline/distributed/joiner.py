@@ -10,9 +10,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from fallline.distributed.exchange import exchange
 from fallline.distributed.ranks import Ranks
 from fallline.lower.coupled import Joiner
 from fallline.lower.executor import Partial
+from fallline.lower.transfer import Transfer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +41,8 @@ class GroupJoiner(Joiner):
     def begin(self, run: object) -> None:
         self._run, self._stop = run, 0
 
-    def join(self, partials: Sequence[Partial]) -> None:
+    def join(self, partials: Sequence[Partial], transfers: Sequence[Transfer]) -> None:
+        exchange(self.ranks, transfers)
         site = (self._run, self._stop)
         self._stop += 1
         layout = self._layouts.get(site)
@@ -76,3 +79,11 @@ class GroupJoiner(Joiner):
         return Layout(slices, sizes)
 
 
+class CopiesJoiner(Joiner):
+    """For parameters and gradients that all ranks have whole: there is nothing to reduce, only owners to hear from."""
+
+    def __init__(self, ranks: Ranks):
+        self.ranks = ranks
+
+    def join(self, partials: Sequence[Partial], transfers: Sequence[Transfer]) -> None:
+        exchange(self.ranks, transfers)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from fallline.lower.item import Item
+from fallline.lower.transfer import Transfer
 from fallline.lower.watch import Watch
 from fallline.rules.graph import Node, Space
 from fallline.rules.program import Program
@@ -54,8 +55,9 @@ class Partial:
     """False for a copy of what another process has: it takes the joined values, but adds nothing to them."""
 
 
-Passes = Generator[list[Partial], None, Deferred]
-"""A run that stops wherever other executors may have a part of a reduction, and continues with the joined values."""
+Passes = Generator[Sequence[Partial | Transfer], None, Deferred]
+"""A run that stops wherever other executors may have a part of a reduction, or other processes a part of a matrix, and
+continues with the joined values."""
 
 
 class Executor(abc.ABC):

@@ -164,17 +164,20 @@ class RuleOptimizer(torch.optim.Optimizer):
                 group.setdefault(name, float(reader.initial(state, start)))
         if reader.rule.counts == "group":
             group.setdefault(STEP, 0)
-        self._join_team(group["params"])
+        self._join_team(group, reader)
         if reader.description.has_modes:
             group[MODE] = alike[0].get(MODE, True) if alike else True
 
-    def _join_team(self, params: Sequence[Tensor]) -> None:
+    def _join_team(self, group: Mapping[str, Any], reader: GroupReader) -> None:
         """Finds the processes that have the other parts of parameters, if these are DTensors."""
-        team = Team.of(params, self._team)
-        if team is not None:
-            team.forget()
-            self._team, self.joiner = team, team.joiner
-            self._pieces = Pieces(counts_copies=team.ranks.is_first)
+        team = Team.of(group["params"], self._team)
+        if team is None:
+            return
+        team.forget()
+        if reader.rule.calls_matrix_functions:
+            team.assign(group["params"])
+        self._team, self.joiner = team, team.joiner
+        self._pieces = Pieces(counts_copies=team.ranks.is_first, owners=team.owners)
 
     # ------------------------------------------------------------------ plan
 
@@ -407,7 +410,7 @@ class RuleOptimizer(torch.optim.Optimizer):
                 group.setdefault(name, value)
         self._begin()
         for group in self.param_groups:
-            self._join_team(group["params"])
+            self._join_team(group, self._readers.of(group))
         self._adopt_states()
 
     # ------------------------------------------------------------------ saying what runs

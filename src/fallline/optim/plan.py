@@ -13,15 +13,18 @@ import numpy as np
 from torch import Tensor
 
 from fallline.distributed.dtensors import local_of
+from fallline.distributed.owned import OwnedExecutor
 from fallline.lower.chain import prepare
-from fallline.lower.item import FACTS, Item
+from fallline.lower.executor import Executor
+from fallline.lower.item import FACTS, Item, follow
 from fallline.lower.native.torch_watch import NativeSameObjects
+from fallline.lower.transfer import Owner
 from fallline.lower.watch import SameObjects, with_gradient
 from fallline.optim.choose import Choice
 from fallline.optim.group_reader import RULE, GroupReader, Readers
 from fallline.optim.scalars import HostScalars
-from fallline.optim.states import follow
 from fallline.optim.watched import Watched
+from fallline.rules.chain import Chain
 from fallline.rules.program import Program
 from fallline.rules.rule import Rule
 
@@ -56,6 +59,10 @@ class Member:
     """Its position among all parameters of the optimizer, in the order of the groups."""
     group: int
     name: str
+    owner: Owner | None = None
+    """The process that steps it with matrix functions, if it is in pieces or all processes have it."""
+    whole: Item | None = None
+    """At its owner, all of it with its states; otherwise the same as ``item``."""
 
 
 class Bucket:
@@ -71,9 +78,10 @@ class Bucket:
         self.layouts = [layout_of(m.local) for m in members]
         self.is_distributed = any(m.local is not m.param for m in members)
         self.with_gradient = with_gradient(self.params)
-        self.executor = prepare(choice.lowering, program, self.items)
+        self.executor = self._prepare()
         self.zeros = [0] * len(self.items)
-        self.rounds_at_random = any(item.rounds_at_random for item in self.items)
+        self.rounding_items = [m.whole or m.item for m in members]
+        self.rounds_at_random = any(m.owner is not None or m.item.rounds_at_random for m in members)
         states = program.states
         self.scalar_inputs = [n for n in program.host_inputs if n in states and states[n].shape == "scalar"]
         self.where = np.array(self.numbers)
@@ -85,6 +93,13 @@ class Bucket:
         self.is_coupled = program.couples_parameters or any(item.place is not None for item in self.items)
         """Whether it may have only a part of what a reduction runs over."""
         self.companions: dict[Program, Bucket] = {}
+
+    def _prepare(self) -> Executor:
+        owners = [m.owner for m in self.members if m.owner is not None]
+        if not owners or not isinstance(self.program, Chain):
+            return prepare(self.choice.lowering, self.program, self.items)
+        wholes = {i: m.whole for i, m in enumerate(self.members) if m.whole is not None}
+        return OwnedExecutor(self.choice.lowering, self.program, self.items, owners, wholes)
 
     @functools.cached_property
     def form(self) -> Hashable:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from fallline.lower.item import HALF
+from fallline.lower.transfer import Owner
 from fallline.lower.watch import same_objects
 from fallline.optim.choose import choose_lowering
 from fallline.optim.dtensor_states import as_dtensors, locals_of
@@ -21,6 +24,7 @@ from fallline.optim.scalars import HostScalars, counter_dtype
 from fallline.optim.states import (
     MASTER,
     Piece,
+    bare_item,
     build_item,
     fitted,
     fitted_master,
@@ -28,12 +32,14 @@ from fallline.optim.states import (
     new_state,
 )
 from fallline.optim.watched import Watched
+from fallline.rules.chain import Chain
 from fallline.rules.program import Program
 
 Groups = Sequence[dict[str, Any]]
 
 
-class Candidate(NamedTuple):
+@dataclasses.dataclass(eq=False)
+class Candidate:
     """A parameter that has a gradient or states."""
 
     param: Tensor
@@ -43,6 +49,19 @@ class Candidate(NamedTuple):
     name: str
     reader: GroupReader
     program: Program
+    owner: Owner | None
+    """The process that steps it, if matrix functions do, and it is in pieces or all processes have it."""
+
+    @functools.cached_property
+    def with_states(self) -> Piece | None:
+        """The parameter as its states see it: all of it at its owner, and nothing elsewhere."""
+        if self.owner is None or self.owner.copied:
+            return self.piece if self.owner is None or self.owner.is_here else None
+        if not self.owner.is_here:
+            return None
+        assert self.piece.place is not None
+        shape = self.param.shape
+        return Piece(torch.empty(shape, dtype=self.param.dtype, device=self.piece.param.device))
 
     @property
     def place(self) -> str:
@@ -50,6 +69,8 @@ class Candidate(NamedTuple):
         return f"the state of {self.name}"
 
     def with_dtensors(self, entry: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+        if self.owner is not None:
+            return entry
         return as_dtensors(entry, known, self.param, self.piece, self.program.states)
 
 
@@ -75,12 +96,17 @@ def make_plan(
         waiting=waiting,
         states=states,
         completed={
-            c.param: Watched(c.with_dtensors(completed[c.param], states.get(c.param) or {}), changed) for c in candidates
+            c.param: Watched(c.with_dtensors(completed[c.param], states.get(c.param) or {}), changed)
+            for c in candidates
         },
         readers=of_groups,
         settings=settings_of(of_groups, groups),
         forms=[reader.form(group) for reader, group in zip(of_groups, groups, strict=True)],
-        masters=[(c.piece.param, entry[MASTER]) for c in candidates if MASTER in (entry := completed[c.param])],
+        masters=[
+            (c.piece.param, entry[MASTER])
+            for c in candidates
+            if MASTER in (entry := completed[c.param]) and (c.owner is None or c.owner.copied)
+        ],
     )
 
 
@@ -100,14 +126,17 @@ def _candidates(
                 continue
             name = reader.check_member(group, g, index)
             piece = pieces.of(param)
-            piece.check(name, group)
-            found.append(Candidate(param, piece, number, g, name, reader, reader.program(group, len(piece.shape))))
+            program = reader.program(group, len(piece.shape))
+            owner = pieces.owners.get(param) if isinstance(program, Chain) else None
+            if owner is None:
+                piece.check(name, group)
+            found.append(Candidate(param, piece, number, g, name, reader, program, owner))
     return found, waiting
 
 
 def _completed(candidate: Candidate, group: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
     """A parameter's state with what it lacks (at first that is everything), in its group's formats."""
-    piece, param, reader = candidate.piece, candidate.piece.param, candidate.reader
+    piece, reader = candidate.with_states, candidate.reader
     format, entry = group["state_dtype"], dict(old)
     entry.setdefault(STEP, _count_of_none())
     were_there = []
@@ -118,6 +147,8 @@ def _completed(candidate: Candidate, group: Mapping[str, Any], old: Mapping[str,
             were_there.append(name in old)
             entry.setdefault(name, torch.tensor(reader.initial(state, group), dtype=torch.float64, device="cpu"))
             continue
+        if piece is None:
+            continue
         for key in keys_of(name):
             entry.pop(key, None)
         found = fitted(name, state, old, piece, format, candidate.place)
@@ -127,12 +158,14 @@ def _completed(candidate: Candidate, group: Mapping[str, Any], old: Mapping[str,
         # Equations that ask for ``first`` alone mean the first step of their states: a momentum that is switched on
         # later begins with the gradient, as in torch.
         entry[STEP] = _count_of_none()
-    if not group["master_weights"] or param.dtype not in HALF:
+    if not group["master_weights"] or piece is None or piece.param.dtype not in HALF:
         entry.pop(MASTER, None)
     elif MASTER in entry:
-        entry[MASTER] = fitted_master(entry, param, candidate.place)
+        entry[MASTER] = fitted_master(entry, piece.param, candidate.place)
     else:
-        entry[MASTER] = param.detach().to(torch.float32, copy=True)
+        entry[MASTER] = piece.param.detach().to(torch.float32, copy=True)
+        if candidate.owner is not None and not candidate.owner.copied:
+            entry[MASTER].fill_(torch.nan)  # nobody has gathered the weights yet: they follow in the step
     return entry
 
 
@@ -166,12 +199,21 @@ def _buckets(candidates: Sequence[Candidate], groups: Groups, entries: Mapping[T
     rules = {}
     for candidate in candidates:
         group, program = groups[candidate.group], candidate.program
-        item = build_item(program.states, candidate.piece, entries[candidate.param], group, candidate.number)
-        choice = choose_lowering(program, item, group)
+        piece, owner = candidate.piece, candidate.owner
+        own = candidate.with_states
+        item = (
+            None if own is None else build_item(program.states, own, entries[candidate.param], group, candidate.number)
+        )
+        here = item if owner is None else bare_item(piece, candidate.number)
+        assert here is not None
+        choice = choose_lowering(program, here, group)
         rules[program] = candidate.reader.rule
-        member = Member(candidate.param, candidate.piece.param, item, candidate.number, candidate.group, candidate.name)
-        found.setdefault((program, choice, group["maximize"], item.counted), []).append(member)
+        member = Member(
+            candidate.param, piece.param, here, candidate.number, candidate.group, candidate.name, owner, item
+        )
+        kind = program, choice, group["maximize"], here.counted, owner is not None
+        found.setdefault(kind, []).append(member)
     return [
         Bucket(rules[program], program, choice, maximize, members)
-        for (program, choice, maximize, _), members in found.items()
+        for (program, choice, maximize, *_), members in found.items()
     ]

@@ -194,7 +194,7 @@ class HostScalars:
                 for operand in item.operands
                 if operand.stochastic
             }
-            for item, g in zip(bucket.items, bucket.groups, strict=True)
+            for item, g in zip(bucket.rounding_items, bucket.groups, strict=True)
         ]
 
     # ------------------------------------------------------------------ new values of scalar states

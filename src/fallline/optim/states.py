@@ -154,14 +154,6 @@ def fitted_master(entry: Mapping[str, Any], param: Tensor, where: str) -> Tensor
     return _dense(MASTER, entry[MASTER], param.shape, False, where).to(param.device, torch.float32)
 
 
-def follow(master: Tensor, param: Tensor) -> None:
-    """Takes over the weights that somebody else has set since the last step; others keep their precision."""
-    given = param.detach()
-    changed = (master.to(given.dtype) != given) & ~(master.isnan() & given.isnan())
-    if bool(changed.any()):
-        master.copy_(torch.where(changed, given.float(), master))
-
-
 def keys_of(name: str) -> tuple[str, ...]:
     """Every key under which a state may be stored."""
     return (name, f"{name}:int8", f"{name}:int4", scale_key(name))

@@ -10,9 +10,12 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from fallline.distributed.agreement import agree
-from fallline.distributed.dtensors import is_distributed, mesh_of, placements_of
+from fallline.distributed.dtensors import is_distributed, mesh_of, owner_of, placements_of, sharded_axis
 from fallline.distributed.joiner import GroupJoiner
+from fallline.distributed.owners import Loads
 from fallline.distributed.ranks import Ranks
+from fallline.lower.coupled import Joiner
+from fallline.lower.transfer import Owner
 from fallline.optim.group_reader import MODE, RULE, GroupReader
 from fallline.optim.hyperparameters import STEP
 from fallline.optim.plan import all_params
@@ -31,7 +34,11 @@ class Team:
     def __init__(self, mesh: DeviceMesh):
         self.mesh = mesh
         self.ranks = Ranks.of_mesh(mesh)
-        self.joiner = GroupJoiner(self.ranks)
+        self.joiner: Joiner = GroupJoiner(self.ranks)
+        self.owners: dict[Tensor, Owner] = {}
+        """The processes that step parameters with matrix functions."""
+        self._loads: dict[int, Loads] = {}
+        """The work of owners, by the axis of the mesh along which matrices are cut."""
         self._agreed: dict[Any, list[int]] = {}
         """By the parameters that have a gradient here: those that have one somewhere."""
         self._members: tuple[int, ...] = ()
@@ -51,6 +58,19 @@ class Team:
                         "for the parameters of each"
                     )
         return known
+
+    def assign(self, params: Sequence[Tensor]) -> None:
+        """Gives every one of these matrices that is in pieces an owner."""
+        by_axis: dict[int, list[Tensor]] = {}
+        for param in params:
+            if is_distributed(param) and (found := sharded_axis(param)) is not None:
+                by_axis.setdefault(found[0], []).append(param)
+        for axis, cut in by_axis.items():
+            loads = self._loads.setdefault(axis, Loads(self.ranks.sizes[axis]))
+            for param, rank in zip(cut, loads.assign([param.shape for param in cut]), strict=True):
+                owner = owner_of(param, rank)
+                assert owner is not None
+                self.owners[param] = owner
 
     def forget(self) -> None:
         """After a checkpoint or new groups: the next step agrees again."""
@@ -96,7 +116,11 @@ def _group_record(optimizer: RuleOptimizer, reader: GroupReader, group: Mapping[
 
 def _param_record(optimizer: RuleOptimizer, param: Tensor) -> dict[str, Any]:
     entry = optimizer.state.get(param) or {}
-    record = {"the shape": list(param.shape), "the dtype": str(param.dtype), "the number of steps": _plain(entry.get(STEP, 0))}
+    record = {
+        "the shape": list(param.shape),
+        "the dtype": str(param.dtype),
+        "the number of steps": _plain(entry.get(STEP, 0)),
+    }
     if is_distributed(param):
         record["the placement"] = str(placements_of(param))
     return record
