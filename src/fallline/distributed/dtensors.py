@@ -64,8 +64,8 @@ def _check_local_shape(tensor: Tensor, name: str) -> None:
     _, length = ranges(tensor.shape[axis], mesh.size(mesh_axis))[mesh.get_local_rank(mesh_axis)]
     if local.shape[axis] != length:
         raise ValueError(
-            f"{name} is cut unlike torch cuts: its part here has {local.shape[axis]} of {tensor.shape[axis]} along axis "
-            f"{axis}, and should have {length}; make it with distribute_tensor or fully_shard"
+            f"{name} is not cut as torch cuts: its part here has {local.shape[axis]} of {tensor.shape[axis]} along "
+            f"axis {axis}, and should have {length}; make it with distribute_tensor or fully_shard"
         )
 
 
@@ -114,11 +114,54 @@ def is_counted(tensor: Tensor) -> bool:
 
 def like(param: Tensor, local: Tensor, shape: tuple[int, ...], cut: bool) -> Tensor:
     """A local tensor as a DTensor of this shape, placed as the parameter; replicated where it is not ``cut``."""
-    from torch.distributed.tensor import DTensor, Replicate
+    from torch.distributed.tensor import DTensor
 
-    placements = [p if cut else Replicate() for p in placements_of(param)]
     stride = torch.empty(shape, device="meta").stride()
     with torch.no_grad():
         return DTensor.from_local(
-            local, mesh_of(param), placements, run_check=False, shape=torch.Size(shape), stride=stride
+            local,
+            mesh_of(param),
+            _placements_like(param, cut),
+            run_check=False,
+            shape=torch.Size(shape),
+            stride=stride,
         )
+
+
+def flat_like(param: Tensor, whole: Tensor) -> Tensor:
+    """A whole tensor as a flat DTensor that is cut over the processes among which the parameter is."""
+    from torch.distributed.tensor import DTensor, Replicate, Shard
+
+    found = sharded_axis(param)
+    assert found is not None
+    mesh = mesh_of(param)
+    start, length = ranges(whole.numel(), mesh.size(found[0]))[mesh.get_local_rank(found[0])]
+    placements = [Shard(0) if axis == found[0] else Replicate() for axis in range(mesh.ndim)]
+    local = whole.reshape(-1)[start : start + length].clone()
+    with torch.no_grad():
+        return DTensor.from_local(
+            local, mesh, placements, run_check=False, shape=torch.Size([whole.numel()]), stride=(1,)
+        )
+
+
+def full_of(tensor: Tensor) -> Tensor:
+    """All of a tensor, in every process."""
+    with torch.no_grad():
+        return cast("DTensor", tensor).full_tensor() if is_distributed(tensor) else tensor
+
+
+def placed_like(tensor: Tensor, param: Tensor, cut: bool) -> Tensor:
+    """A DTensor cut as the parameter is, or replicated."""
+    with torch.no_grad():
+        return cast("DTensor", tensor).redistribute(mesh_of(param), _placements_like(param, cut))
+
+
+def on_mesh_of(param: Tensor, tensor: Tensor) -> bool:
+    """Whether a DTensor lies on as many processes as the parameter."""
+    return bool(mesh_of(tensor).mesh.shape == mesh_of(param).mesh.shape)
+
+
+def _placements_like(param: Tensor, cut: bool) -> list[Any]:
+    from torch.distributed.tensor import Replicate
+
+    return [placement if cut else Replicate() for placement in placements_of(param)]

@@ -1,4 +1,4 @@
-"""Joins the reductions of a step with those of other processes: one flat buffer of sums, and one of maxima, per pass."""
+"""Joins the reductions of a step with those of other processes: a flat buffer of sums, and one of maxima, per pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
 from fallline.distributed.exchange import exchange
 from fallline.distributed.ranks import Ranks

@@ -70,6 +70,18 @@ class Ranks:
         rows = self.gathered(padded).cpu()
         return [bytes(row[:n].tolist()).decode() for row, n in zip(rows, lengths, strict=True)]
 
+    def sum_along(self, axis: int, values: Tensor) -> None:
+        """Adds over the processes along one axis, in place."""
+        with self._waiting("with a part of a state"):
+            dist.all_reduce(values, dist.ReduceOp.SUM, group=self.groups[axis])
+
+    def broadcast(self, axis: int, values: Tensor, at: int) -> None:
+        """Sends the values of the process at this position along an axis to the others there."""
+        group = self.groups[axis]
+        source = dist.get_global_rank(group, at) if group is not None else at
+        with self._waiting("with the state of a matrix"):
+            dist.broadcast(values, source, group=group)
+
     def exchange(self, axis: int, sent: Tensor, sent_sizes: list[int], received_sizes: list[int]) -> Tensor:
         """Sends bytes to every process along an axis, and receives from every one; sizes may be 0."""
         received = torch.empty(sum(received_sizes), dtype=torch.uint8, device=self.device)

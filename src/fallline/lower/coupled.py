@@ -21,7 +21,7 @@ from fallline.rules.program import Program
 class Joiner(abc.ABC):
     """Joins reductions with those of other processes, each of which calls it equally often and with the same keys."""
 
-    def begin(self, run: Hashable) -> None:
+    def begin(self, run: Hashable) -> None:  # noqa: B027, one that keeps no layout need not know
         """A run begins whose stops follow each other as in every run of this name."""
 
     @abc.abstractmethod

@@ -19,6 +19,7 @@ from fallline.lower.item import Place
 from fallline.optim import checkpoint, modes
 from fallline.optim.binding import Outdated, bind
 from fallline.optim.clipping import gradient_factor, note_overflow, unscale_gradients
+from fallline.optim.empty_step import only_makes_states
 from fallline.optim.explain import Explanation, explain
 from fallline.optim.group_reader import MODE, RULE, GroupReader, Readers, check_must_match
 from fallline.optim.hyperparameters import STEP
@@ -254,6 +255,9 @@ class RuleOptimizer(torch.optim.Optimizer):
             return loss
         plan, sparse = self._bound_plan()
         try:
+            if plan is not self._plan and only_makes_states(self):
+                self._keep(plan)
+                return loss
             stepped = [(bucket, bucket.executor.present) for bucket in plan.buckets if bucket.executor.present]
             stepped += [(bucket, [i]) for bucket, i, _ in sparse]
             numbers = plan.scalars.read(plan.readers, self.param_groups, stepped)

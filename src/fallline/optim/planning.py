@@ -26,6 +26,7 @@ from fallline.optim.states import (
     Piece,
     bare_item,
     build_item,
+    elsewhere,
     fitted,
     fitted_master,
     keys_of,
@@ -148,6 +149,9 @@ def _completed(candidate: Candidate, group: Mapping[str, Any], old: Mapping[str,
             entry.setdefault(name, torch.tensor(reader.initial(state, group), dtype=torch.float64, device="cpu"))
             continue
         if piece is None:
+            for key in keys_of(name):
+                entry.pop(key, None)
+            entry.update(elsewhere(name, state, candidate.param, format))
             continue
         for key in keys_of(name):
             entry.pop(key, None)
@@ -158,8 +162,10 @@ def _completed(candidate: Candidate, group: Mapping[str, Any], old: Mapping[str,
         # Equations that ask for ``first`` alone mean the first step of their states: a momentum that is switched on
         # later begins with the gradient, as in torch.
         entry[STEP] = _count_of_none()
-    if not group["master_weights"] or piece is None or piece.param.dtype not in HALF:
+    if not group["master_weights"] or candidate.param.dtype not in HALF:
         entry.pop(MASTER, None)
+    elif piece is None:
+        entry[MASTER] = torch.empty(candidate.param.shape, dtype=torch.float32, device="meta")
     elif MASTER in entry:
         entry[MASTER] = fitted_master(entry, piece.param, candidate.place)
     else:

@@ -14,11 +14,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from fallline.distributed.dtensors import flat_like, full_of, is_distributed, like, local_of, mesh_of, on_mesh_of
+from fallline.distributed.dtensors import (
+    flat_like,
+    full_of,
+    is_distributed,
+    like,
+    local_of,
+    mesh_of,
+    on_mesh_of,
+    placed_like,
+)
 from fallline.formats import BlockFormat
 from fallline.lower.item import Place
 from fallline.lower.transfer import Owner
-from fallline.optim.dtensor_states import as_dtensors, whole_shape
+from fallline.optim.dtensor_states import whole_shape
 from fallline.optim.states import MASTER, Piece, code_key, scale_key, stored_format
 from fallline.rules.annotations import State
 
@@ -50,11 +59,24 @@ def exported(
 
 
 def imported(
-    entry: Mapping[str, Any], param: Tensor, piece: Piece, states: States, where: str
-) -> dict[str, Any]:
-    """The part of a checkpoint's state that is here; a checkpoint of whole parameters is cut."""
-    if piece.place is None:
-        return {key: full_of(value) if is_distributed(value) else value for key, value in entry.items()}
+    entry: Mapping[str, Any], param: Tensor, here: Piece, owner: Owner | None, states: States, where: str
+) -> tuple[dict[str, Any], Piece]:
+    """The part of a checkpoint's state that is here, and the parameter as its states see it; a checkpoint of whole
+    parameters is cut.  States that another process keeps have their shape only."""
+    if here.place is None or owner is not None:
+        entry = _whole(entry, param, where)
+        if owner is None or owner.copied:
+            whole = here
+        else:
+            whole = Piece(torch.empty(param.shape, dtype=param.dtype, device=here.param.device))
+        if owner is None or owner.is_here:
+            return entry, whole
+        on_meta = {k: v.to("meta") if isinstance(v, Tensor) and v.ndim else v for k, v in entry.items()}
+        return on_meta, Piece(torch.empty(param.shape, dtype=param.dtype, device="meta"))
+    return _pieces_of(entry, param, here, states, where), here
+
+
+def _pieces_of(entry: Mapping[str, Any], param: Tensor, piece: Piece, states: States, where: str) -> dict[str, Any]:
     found = {}
     for key, value in entry.items():
         if isinstance(value, Tensor) and value.ndim > 0 and _is_state(key, states):
@@ -64,8 +86,8 @@ def imported(
     return found
 
 
-def whole_entry(entry: Mapping[str, Any], param: Tensor, where: str) -> dict[str, Any]:
-    """A checkpoint's state with whole tensors, for the owner of a matrix."""
+def _whole(entry: Mapping[str, Any], param: Tensor, where: str) -> dict[str, Any]:
+    """A checkpoint's state with whole tensors."""
     found = {}
     for key, value in entry.items():
         if is_distributed(value):
@@ -77,10 +99,10 @@ def whole_entry(entry: Mapping[str, Any], param: Tensor, where: str) -> dict[str
 
 def check_mesh(value: Tensor, param: Tensor, what: str) -> None:
     """Raises if a DTensor was cut for other processes."""
-    if is_distributed(value) and not on_mesh_of(param, value):
+    if is_distributed(value) and is_distributed(param) and not on_mesh_of(param, value):
         raise ValueError(
-            f"{what} is cut for {mesh_of(value).size()} processes, the parameter for {mesh_of(param).size()}: a file of "
-            "torch.save fits the number of processes that wrote it; save with torch.distributed.checkpoint, which loads "
+            f"{what} is cut for {mesh_of(value).size()} processes, the parameter for {mesh_of(param).size()}: a "
+            "file of torch.save fits the number of processes that wrote it; save with torch.distributed.checkpoint, which loads "
             "with any number"
         )
 
@@ -101,21 +123,13 @@ def _cut(key: str, value: Tensor, entry: Mapping[str, Any], param: Tensor, piece
         return whole[first // unit : -(-(first + count) // unit) if count else first // unit].clone()
     shape, cut = whole_shape(key, param, piece, states) or ((), False)
     if is_distributed(value):
-        return local_of(value.redistribute(mesh_of(param), like_placements(param, cut)))  # type: ignore[attr-defined]
+        return local_of(placed_like(value, param, cut))
     if tuple(value.shape) == shape and cut:
         return value.narrow(piece.place.axis, piece.place.start, piece.param.shape[piece.place.axis])
     return value
 
 
-def like_placements(param: Tensor, cut: bool) -> Any:
-    from fallline.distributed.dtensors import placements_like
-
-    return placements_like(param, cut)
-
-
-def _joined_scales(
-    scale: Tensor, format: BlockFormat, place: Place, count: int, team: Team, param: Tensor
-) -> Tensor:
+def _joined_scales(scale: Tensor, format: BlockFormat, place: Place, count: int, team: Team, param: Tensor) -> Tensor:
     """The scales of all blocks of the whole parameter.  Of a block that goes on in another piece, the piece in which it
     begins adds the scale; as whole numbers, because a scale of -0.0 has a meaning."""
     numel = torch.Size(place.shape).numel()
@@ -143,7 +157,7 @@ def _from_owner(entry: Mapping[str, Any], param: Tensor, owner: Owner, states: S
     found = dict(entry)
     for key in sorted(key for key in entry if _is_state(key, states)):
         value = entry[key]
-        if not isinstance(value, Tensor) or (key in states and states[key].is_scalar):
+        if key in states and states[key].is_scalar:
             continue
         whole = team.from_owner(value, owner)
         if not is_distributed(param):
@@ -154,10 +168,3 @@ def _from_owner(entry: Mapping[str, Any], param: Tensor, owner: Owner, states: S
         else:
             found[key] = flat_like(param, whole)
     return found
-
-
-def as_loaded(
-    local: Mapping[str, Any], param: Tensor, piece: Piece, states: States
-) -> dict[str, Any]:
-    """The entry of a state that was loaded, as the optimizer keeps it."""
-    return as_dtensors(local, {}, param, piece, states)

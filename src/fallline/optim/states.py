@@ -108,6 +108,11 @@ def new_state(name: str, state: State, piece: Piece, state_dtype: str, init: flo
     return {name: torch.full_like(param, init, dtype=format, memory_format=torch.preserve_format)}
 
 
+def elsewhere(name: str, state: State, param: Tensor, state_dtype: str) -> dict[str, Tensor]:
+    """The entries of a state that another process has: their shapes, without memory."""
+    return new_state(name, state, Piece(torch.empty(param.shape, dtype=param.dtype, device="meta")), state_dtype, 0.0)
+
+
 def fitted(
     name: str, state: State, entry: Mapping[str, Any], piece: Piece, state_dtype: str, where: str
 ) -> dict[str, Tensor] | None:

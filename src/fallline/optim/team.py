@@ -89,6 +89,19 @@ class Team:
             params[i].grad = torch.zeros_like(params[i])
         self._members = tuple(agreed)
 
+    def sum_of_pieces(self, values: Tensor, param: Tensor) -> None:
+        """Adds, in place, what the processes among which a parameter is cut have of something."""
+        found = sharded_axis(param)
+        assert found is not None
+        self.ranks.sum_along(found[0], values)
+
+    def from_owner(self, value: Tensor, owner: Owner) -> Tensor:
+        """A tensor that the owner of a matrix has; the others have one of its shape without memory."""
+        found = torch.empty_like(value, device=self.ranks.device) if value.is_meta else value.contiguous()
+        as_bytes = found.view(-1).view(torch.uint8) if found.numel() else found.view(-1)
+        self.ranks.broadcast(owner.mesh_axis, as_bytes, owner.rank)
+        return found
+
     def begin(self, forms: Hashable) -> None:
         """The runs that follow stop where those of the same forms did, over the same parameters."""
         self.joiner.begin((forms, self._members))
