@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -29,6 +30,14 @@ class Ranks:
     @classmethod
     def of_mesh(cls, mesh: DeviceMesh) -> Ranks:
         return cls([mesh.get_group(axis) for axis in range(mesh.ndim)], mesh.device_type)
+
+    @classmethod
+    def apart(cls, group: dist.ProcessGroup) -> Ranks:
+        """The processes of a group, in a group of their own: what they tell each other cannot be taken for what others
+        (DistributedDataParallel) send in the same group."""
+        members = dist.get_process_group_ranks(group)
+        own = dist.new_group(members, timeout=_timeout_of(group), use_local_synchronization=True)
+        return cls([own], "cuda" if dist.get_backend(own) == "nccl" else "cpu")
 
     @property
     def size(self) -> int:
@@ -100,3 +109,11 @@ class Ranks:
                 f"{'s' if self.size > 2 else ''} {what}: one has ended, hangs or makes another step; "
                 f"restart all of them from the last checkpoint ({said[0] if said else type(error).__name__})"
             ) from error
+
+
+def _timeout_of(group: dist.ProcessGroup) -> timedelta | None:
+    """How long the group waits for a process; None, which is torch's default, if this torch does not tell."""
+    try:
+        return group._get_backend(group._device_types[0]).options._timeout  # type: ignore[attr-defined, no-any-return]
+    except (AttributeError, IndexError, RuntimeError):
+        return None

@@ -7,12 +7,13 @@ import dataclasses
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
+from fallline.distributed.ranks import Ranks
 from fallline.lower.coupled import Joiner, check_coupled, together
 from fallline.lower.executor import Deferred, Executor, StepScalars
 from fallline.lower.item import Place
@@ -44,6 +45,9 @@ from fallline.optim.torch_hooks import GLOBAL_HOOKS, frame_callback, profiler_en
 from fallline.optim.watched import Watched, WatchedStates
 from fallline.optimizers.description import Description
 from fallline.rules.program import Program
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 Stepped = list[tuple[Bucket, Sequence[int]]]
 """Buckets, and which of their parameters take part in a step."""
@@ -114,6 +118,20 @@ class RuleOptimizer(torch.optim.Optimizer):
         with the processes that have the other pieces."""
         self._pieces, self.joiner, self._plan = Pieces(places), joiner, None
 
+    def split_over(self, group: ProcessGroup) -> RuleOptimizer:
+        """Splits the work on matrices over processes that all have every parameter and gradient, as those of
+        ``DistributedDataParallel``: each matrix is stepped by one process, which sends the result to the others and
+        alone keeps its states.  All processes call this, and from then on ``state_dict()`` and ``load_state_dict()``.
+        Rules without matrix functions have nothing to split."""
+        readers = self._readers.of_all(self.param_groups)
+        if any(reader.rule.calls_matrix_functions for reader in readers):
+            if self._team is not None or any(self.state.values()):
+                raise RuntimeError("split_over() is called once, before the first step and before states are loaded")
+            self._team = Team(Ranks.apart(group))
+            for param_group, reader in zip(self.param_groups, readers, strict=True):
+                self._join_team(param_group, reader)
+        return self
+
     # ------------------------------------------------------------------ groups
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -178,7 +196,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         if reader.rule.calls_matrix_functions:
             team.assign(group["params"])
         self._team, self.joiner = team, team.joiner
-        self._pieces = Pieces(counts_copies=team.ranks.is_first, owners=team.owners)
+        self._pieces = Pieces(counts_copies=team.counts_copies, owners=team.owners)
 
     # ------------------------------------------------------------------ plan
 

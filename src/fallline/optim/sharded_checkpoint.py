@@ -101,9 +101,9 @@ def check_mesh(value: Tensor, param: Tensor, what: str) -> None:
     """Raises if a DTensor was cut for other processes."""
     if is_distributed(value) and is_distributed(param) and not on_mesh_of(param, value):
         raise ValueError(
-            f"{what} is cut for {mesh_of(value).size()} processes, the parameter for {mesh_of(param).size()}: a "
-            "file of torch.save fits the number of processes that wrote it; save with torch.distributed.checkpoint, which loads "
-            "with any number"
+            f"{what} is cut for {mesh_of(value).size()} processes, the parameter for {mesh_of(param).size()}: "
+            "a file of torch.save fits the number of processes that wrote it; save with torch.distributed.checkpoint, "
+            "which loads with any number"
         )
 
 

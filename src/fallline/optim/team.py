@@ -11,7 +11,7 @@ from torch.nn.parameter import is_lazy
 
 from fallline.distributed.agreement import agree
 from fallline.distributed.dtensors import is_distributed, mesh_of, owner_of, placements_of, sharded_axis
-from fallline.distributed.joiner import GroupJoiner
+from fallline.distributed.joiner import CopiesJoiner, GroupJoiner
 from fallline.distributed.owners import Loads
 from fallline.distributed.ranks import Ranks
 from fallline.lower.coupled import Joiner
@@ -29,12 +29,12 @@ Groups = Sequence[Mapping[str, Any]]
 
 
 class Team:
-    """The processes of the mesh that an optimizer's DTensors lie on."""
+    """The processes of the mesh that an optimizer's DTensors lie on; or, without a mesh, processes that have all
+    parameters and gradients whole, and split the work on matrices."""
 
-    def __init__(self, mesh: DeviceMesh):
-        self.mesh = mesh
-        self.ranks = Ranks.of_mesh(mesh)
-        self.joiner: Joiner = GroupJoiner(self.ranks)
+    def __init__(self, ranks: Ranks, mesh: DeviceMesh | None = None):
+        self.ranks, self.mesh = ranks, mesh
+        self.joiner: Joiner = CopiesJoiner(ranks) if mesh is None else GroupJoiner(ranks)
         self.owners: dict[Tensor, Owner] = {}
         """The processes that step parameters with matrix functions."""
         self._loads: dict[int, Loads] = {}
@@ -44,6 +44,11 @@ class Team:
         self._members: tuple[int, ...] = ()
         """The parameters that the current step is over."""
 
+    @property
+    def counts_copies(self) -> bool:
+        """Whether this process counts the parameters that all have whole."""
+        return self.mesh is None or self.ranks.is_first
+
     @classmethod
     def of(cls, params: Sequence[Tensor], known: Team | None) -> Team | None:
         """The team of these parameters; None if they are all plain tensors."""
@@ -51,7 +56,12 @@ class Team:
             if not is_lazy(param) and is_distributed(param):
                 mesh = mesh_of(param)
                 if known is None:
-                    known = cls(mesh)
+                    known = cls(Ranks.of_mesh(mesh), mesh)
+                elif known.mesh is None:
+                    raise ValueError(
+                        "split_over() is for parameters that every process has whole; DTensors, whose matrices have "
+                        "owners anyway, do not need it"
+                    )
                 elif mesh != known.mesh:
                     raise ValueError(
                         f"parameters lie on different meshes of processes, {known.mesh} and {mesh}; make an optimizer "
@@ -60,7 +70,12 @@ class Team:
         return known
 
     def assign(self, params: Sequence[Tensor]) -> None:
-        """Gives every one of these matrices that is in pieces an owner."""
+        """Gives every one of these matrices that is in pieces, or that all processes have, an owner."""
+        if self.mesh is None:
+            loads = self._loads.setdefault(0, Loads(self.ranks.size))
+            for param, rank in zip(params, loads.assign([param.shape for param in params]), strict=True):
+                self.owners[param] = Owner(rank, rank == self.ranks.at[0], 0, 0, (), copied=True)
+            return
         by_axis: dict[int, list[Tensor]] = {}
         for param in params:
             if is_distributed(param) and (found := sharded_axis(param)) is not None:
