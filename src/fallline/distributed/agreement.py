@@ -49,19 +49,19 @@ def _refuse(found: list[dict[str, Any]]) -> None:
     )
 
 
-def _difference(a: Any, b: Any, what: str = "the optimizer") -> tuple[str, Any, Any]:
-    """Where two records differ first."""
+def _difference(a: Any, b: Any, path: tuple[str, ...] = ()) -> tuple[str, Any, Any]:
+    """Where two records differ first, and what each has there."""
     if isinstance(a, dict) and isinstance(b, dict):
         for key in [*a, *(key for key in b if key not in a)]:
             if a.get(key) != b.get(key):
-                return _difference(a.get(key), b.get(key), f"{key} of {what}" if what != "the optimizer" else key)
-    if isinstance(a, list) and isinstance(b, list):
+                return _difference(a.get(key), b.get(key), (key, *path))
+    if isinstance(a, list) and isinstance(b, list) and path and path[0].endswith("s"):
         if len(a) != len(b):
-            return f"the number of {what}", len(a), len(b)
+            return " of ".join(("the number", *path)), len(a), len(b)
         for i, (one, other) in enumerate(zip(a, b, strict=True)):
             if one != other:
-                return _difference(one, other, f"{what.removesuffix('s')} {i}")
-    return what, _shown(a), _shown(b)
+                return _difference(one, other, (f"{path[0].removesuffix('s')} {i}", *path[1:]))
+    return " of ".join(path), _shown(a), _shown(b)
 
 
 def _shown(value: Any) -> str:

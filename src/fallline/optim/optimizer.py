@@ -329,6 +329,8 @@ class RuleOptimizer(torch.optim.Optimizer):
                 self._team.begin(frozenset(bucket.form for bucket, _ in dense))
             with torch.no_grad():
                 results = together([executor.passes(scalars) for executor, scalars in work], self.joiner)
+            for bucket, active in dense:
+                bucket.tell_autograd(active)
         elif profiler_enabled():
             results = [_profiled_run(executor, scalars) for executor, scalars in work]
         else:
@@ -420,6 +422,8 @@ class RuleOptimizer(torch.optim.Optimizer):
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         checkpoint.load(self, state_dict)
+        if self._team is not None:
+            self._team.forget()
 
     def __getstate__(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("clip_norm", "skip_nonfinite", "grad_norm")}

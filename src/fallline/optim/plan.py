@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from fallline.distributed.dtensors import local_of
@@ -115,6 +116,11 @@ class Bucket:
         complete = len(grads) == len(self.params)
         in_place = self.executor.bind(grads) and complete and all(_is_same_memory(given[i], grads[i]) for i in grads)
         self.executor.watch(self.params if in_place and not self.is_distributed else None)
+
+    def tell_autograd(self, active: Sequence[int]) -> None:
+        """Counts a write to DTensors, whose counters are not those of their local parts."""
+        if self.is_distributed and self.program.param in self.program.writes:
+            torch.autograd.graph.increment_version([self.params[i] for i in active])
 
     def is_outdated(self, positions: Sequence[int]) -> bool:
         """Whether one of these parameters, or a state of it, is no longer where it was or lies otherwise."""
