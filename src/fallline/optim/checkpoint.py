@@ -23,7 +23,7 @@ from fallline.optim.dtensor_states import as_dtensors, locals_of
 from fallline.optim.group_reader import MODE, RULE, GroupReader
 from fallline.optim.hyperparameters import STEP
 from fallline.optim.options import GROUP_OPTIONS, IMPLEMENTATION, REFUSED
-from fallline.optim.plan import all_params
+from fallline.optim.roster import all_params
 from fallline.optim.scalars import counter_dtype
 from fallline.optim.sharded_checkpoint import exported, imported
 from fallline.optim.states import MASTER, fitted, fitted_master, keys_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from fallline.distributed.dtensors import local_of
-from fallline.optim.plan import all_params
+from fallline.optim.roster import all_params
 
 if TYPE_CHECKING:
     from fallline.optim.optimizer import RuleOptimizer

@@ -5,21 +5,21 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from fallline.lower.item import HALF
 from fallline.lower.transfer import Owner
-from fallline.lower.watch import same_objects
 from fallline.optim.choose import choose_lowering
 from fallline.optim.dtensor_states import as_dtensors, locals_of
 from fallline.optim.group_reader import GroupReader, Readers, check_must_match
 from fallline.optim.hyperparameters import STEP
 from fallline.optim.layout import refuse_shared
 from fallline.optim.pieces import Pieces
-from fallline.optim.plan import Bucket, Member, Plan, all_params, settings_of
+from fallline.optim.plan import Bucket, Member, Plan, settings_of
+from fallline.optim.roster import Groups, Roster
 from fallline.optim.scalars import HostScalars, counter_dtype
 from fallline.optim.states import (
     MASTER,
@@ -36,8 +36,6 @@ from fallline.optim.watched import Watched
 from fallline.rules.chain import Chain
 from fallline.rules.program import Program
 
-Groups = Sequence[dict[str, Any]]
-
 
 @dataclasses.dataclass(eq=False)
 class Candidate:
@@ -46,6 +44,9 @@ class Candidate:
     param: Tensor
     piece: Piece
     number: int
+    """Its position among all parameters of the optimizer."""
+    row: int
+    """Its position among the candidates."""
     group: int
     name: str
     reader: GroupReader
@@ -75,7 +76,38 @@ class Candidate:
         return as_dtensors(entry, known, self.param, self.piece, self.program.states)
 
 
+class Scope(NamedTuple):
+    """Which parameters a plan is to cover."""
+
+    roster: Roster
+    numbers: list[int]
+    is_whole: bool
+    planned_apart: int
+
+
+def whole_scope(roster: Roster, states: Mapping[Tensor, Any]) -> Scope:
+    """All parameters that take part: those with a gradient or states."""
+    taking_part = [n for n, param in enumerate(roster.params) if states.get(param) or param.grad is not None]
+    return Scope(roster, taking_part, is_whole=True, planned_apart=0)
+
+
+def scope_of_step(before: Plan | None, roster: Roster, present: list[int], states: Mapping[Tensor, Any]) -> Scope:
+    """The parameters that a step needs a plan of, because ``before`` does not serve it.
+
+    Steps inside of backward() each bring one parameter that had no gradient before: planning all of them in each of
+    these steps would cost the square of their number.  A step is therefore planned alone, until such plans have cost as
+    much as a whole one.
+    """
+    if before is not None and before.roster is roster:
+        newcomers = sum(not states.get(roster.params[number]) for number in present)
+        planned_apart = before.planned_apart + len(present)
+        if planned_apart < len(states) + newcomers:
+            return Scope(roster, present, is_whole=False, planned_apart=planned_apart)
+    return whole_scope(roster, states)
+
+
 def make_plan(
+    scope: Scope,
     readers: Readers,
     groups: Groups,
     states: dict[Tensor, Any],
@@ -83,56 +115,45 @@ def make_plan(
     changed: Callable[[], None],
 ) -> Plan:
     """``changed`` is called when someone replaces a state.  Nothing changes before the plan is committed."""
-    of_groups = readers.of_all(groups)
-    check_must_match(groups, of_groups)
-    candidates, waiting = _candidates(of_groups, groups, states, pieces)
+    roster = scope.roster
+    own = {g: readers.of(groups[g]) for g in dict.fromkeys(roster.group_of[number] for number in scope.numbers)}
+    if any(reader.description.must_match for reader in own.values()):
+        check_must_match(groups, readers.of_all(groups))
+    for g, reader in own.items():
+        reader.check(groups[g])
+    candidates = _candidates(scope, own, groups, pieces)
     refuse_shared([c.piece.param for c in candidates], [c.name for c in candidates])
     completed = {c.param: _completed(c, groups[c.group], locals_of(states.get(c.param) or {})) for c in candidates}
-    count = len(all_params(groups))
     return Plan(
-        scalars=_shared_scalars(of_groups, candidates, completed, count),
+        roster=roster,
+        scalars=_shared_scalars(readers, own, candidates, completed),
         buckets=_buckets(candidates, groups, completed),
-        params=[c.param for c in candidates],
-        members=same_objects([group["params"] for group in groups]),
-        waiting=waiting,
         states=states,
         completed={
             c.param: Watched(c.with_dtensors(completed[c.param], states.get(c.param) or {}), changed)
             for c in candidates
         },
-        readers=of_groups,
-        settings=settings_of(of_groups, groups),
-        forms=[reader.form(group) for reader, group in zip(of_groups, groups, strict=True)],
-        masters=[
-            (c.piece.param, entry[MASTER])
-            for c in candidates
-            if MASTER in (entry := completed[c.param]) and (c.owner is None or c.owner.copied)
-        ],
+        readers=own,
+        settings=settings_of(own, groups),
+        forms={g: reader.form(groups[g]) for g, reader in own.items()},
+        is_whole=scope.is_whole,
+        planned_apart=scope.planned_apart,
     )
 
 
-def _candidates(
-    readers: Sequence[GroupReader], groups: Groups, states: Mapping[Tensor, Any], pieces: Pieces
-) -> tuple[list[Candidate], list[Tensor]]:
-    """Those that take part, and those that wait for their first gradient."""
+def _candidates(scope: Scope, readers: Mapping[int, GroupReader], groups: Groups, pieces: Pieces) -> list[Candidate]:
     found: list[Candidate] = []
-    waiting: list[Tensor] = []
-    number = -1
-    for g, (reader, group) in enumerate(zip(readers, groups, strict=True)):
-        reader.check(group)
-        for index, param in enumerate(group["params"]):
-            number += 1
-            if not states.get(param) and param.grad is None:
-                waiting.append(param)
-                continue
-            name = reader.check_member(group, g, index)
-            piece = pieces.of(param)
-            program = reader.program(group, len(piece.shape))
-            owner = pieces.owners.get(param) if isinstance(program, Chain) else None
-            if owner is None:
-                piece.check(name, group)
-            found.append(Candidate(param, piece, number, g, name, reader, program, owner))
-    return found, waiting
+    for row, number in enumerate(scope.numbers):
+        g, param = scope.roster.group_of[number], scope.roster.params[number]
+        reader, group = readers[g], groups[g]
+        name = reader.check_member(group, g, scope.roster.index_in_group(number))
+        piece = pieces.of(param)
+        program = reader.program(group, len(piece.shape))
+        owner = pieces.owners.get(param) if isinstance(program, Chain) else None
+        if owner is None:
+            piece.check(name, group)
+        found.append(Candidate(param, piece, number, row, g, name, reader, program, owner))
+    return found
 
 
 def _completed(candidate: Candidate, group: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,24 +201,25 @@ def _count_of_none() -> Tensor:
 
 
 def _shared_scalars(
-    readers: Sequence[GroupReader],
+    readers: Readers,
+    own: Mapping[int, GroupReader],
     candidates: Sequence[Candidate],
     entries: Mapping[Tensor, dict[str, Any]],
-    count: int,
 ) -> HostScalars:
     """Makes counters and scalar states of all parameters views of one flat tensor each: a thousand 0-d tensors cost
     more to advance than a kernel takes."""
-    states = [name for reader in readers for name, state in reader.rule.states.items() if state.shape == "scalar"]
+    rules = dict.fromkeys(reader.rule for reader in own.values())
+    states = [name for rule in rules for name, state in rule.states.items() if state.shape == "scalar"]
     flat: dict[str, Tensor] = {}
     for name in dict.fromkeys((STEP, *states)):
         dtype = counter_dtype() if name == STEP else torch.float64
-        flat[name] = torch.zeros(count, dtype=dtype, device="cpu")
+        flat[name] = torch.zeros(len(candidates), dtype=dtype, device="cpu")
         for candidate in candidates:
             entry = entries[candidate.param]
             if name in entry:
-                flat[name][candidate.number] = float(entry[name])
-                entry[name] = flat[name][candidate.number]
-    return HostScalars(flat, readers)
+                flat[name][candidate.row] = float(entry[name])
+                entry[name] = flat[name][candidate.row]
+    return HostScalars(flat, readers, own)
 
 
 def _buckets(candidates: Sequence[Candidate], groups: Groups, entries: Mapping[Tensor, Any]) -> list[Bucket]:
@@ -214,9 +236,7 @@ def _buckets(candidates: Sequence[Candidate], groups: Groups, entries: Mapping[T
         assert here is not None
         choice = choose_lowering(program, here, group)
         rules[program] = candidate.reader.rule
-        member = Member(
-            candidate.param, piece.param, here, candidate.number, candidate.group, candidate.name, owner, item
-        )
+        member = Member(candidate.param, piece.param, here, candidate.row, candidate.group, candidate.name, owner, item)
         kind = program, choice, group["maximize"], here.counted, owner is not None
         found.setdefault(kind, []).append(member)
     return [

@@ -18,7 +18,7 @@ from fallline.lower.coupled import Joiner
 from fallline.lower.transfer import Owner
 from fallline.optim.group_reader import MODE, RULE, GroupReader
 from fallline.optim.hyperparameters import STEP
-from fallline.optim.plan import all_params
+from fallline.optim.roster import all_params
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
