@@ -65,7 +65,7 @@ def test_a_false_answer_would_be_noticed() -> None:
     """Contestants that are far apart, held against gaps that say they are equal."""
     y = draw(np.random.default_rng(4), 1, [0.0, 0.5], 6)[0]
     evidence_at = of_times(Times({"0": y[0], "1": y[1]}))
-    looks = replay(evidence_at, ["0", "1"], (3, 4, 5, 6))
+    looks = replay(evidence_at, ["0", "1"], (3, 4, 5, 6), until=LEADER)
     right, wrong = {"0": 0.0, "1": 0.5}, {"0": 0.0, "1": 0.0}
     assert _false(looks, wrong) and not _false(looks, right)
     assert _false_answer(looks[-1], evidence_at, "0", wrong) and not _false_answer(looks[-1], evidence_at, "0", right)
