@@ -1,4 +1,4 @@
-"""What other estimators say of the same models, trained by AdamW in 32 bits on one device; None where one is missing."""
+"""Estimates of other packages for the same models, trained by AdamW in 32 bits on one device."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Any
 from benchmarks.memory import models
 from benchmarks.memory.cases import MODELS as NAMES
 
-MODELS: Mapping[str, Callable[[], Any]] = {
-    name: (lambda make=getattr(models, name): make().new_model(0)) for name in NAMES
-}
+
+def _builder(name: str) -> Callable[[], Any]:
+    return lambda: getattr(models, name)().new_model(0)
+
+
+MODELS: Mapping[str, Callable[[], Any]] = {name: _builder(name) for name in NAMES}
 
 
 def accelerate(model: Callable[[], Any]) -> dict[str, float] | None:
@@ -37,4 +40,5 @@ def deepspeed(model: Callable[[], Any]) -> dict[str, float] | None:
     return {"bytes": float(device)}
 
 
+# Each gives None where its package is not installed.
 ESTIMATORS = {"accelerate": accelerate, "deepspeed": deepspeed}

@@ -1,10 +1,10 @@
 """A caching allocator as torch has it for GPUs, small enough to read: it replays allocations and shows fragmentation.
 
-The policy is that of torch's ``CUDACachingAllocator`` with its default settings. Sizes are rounded to 512 bytes; requests
-of up to 1 MiB share segments of 2 MiB, those below 10 MiB segments of 20 MiB, and larger ones get a segment of their
-own, rounded to 2 MiB. The smallest free block that is large enough is taken, and split where enough is left. Blocks that are
-given back join their free neighbours and stay reserved. Before it gives up, the allocator returns segments that are
-wholly free to the device. Streams, graphs and expandable segments are left out.
+The policy is that of torch's ``CUDACachingAllocator`` with its default settings. Sizes are rounded to 512 bytes.
+Requests of up to 1 MiB share segments of 2 MiB, those below 10 MiB segments of 20 MiB, and larger ones get a segment of
+their own, rounded to 2 MiB. The smallest free block that is large enough is taken, and split where enough is left.
+Blocks that are given back join their free neighbours and stay reserved. Before it gives up, the allocator returns
+segments that are wholly free to the device. Streams, graphs and expandable segments are left out.
 
 Reference: c10/cuda/CUDACachingAllocator.cpp in torch 2.13.
 """

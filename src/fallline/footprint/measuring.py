@@ -65,7 +65,7 @@ class Measured:
 def measure(spec: str, setting: Setting, threads: int | None = None, *, fixed: bool = True) -> Measured:
     """Measures in another process, so that memory of this one does not count and none of the other stays.
 
-    ``fixed`` measures with the threshold of the C library fixed, so that the memory of the process is that of its tensors.
+    ``fixed`` fixes the threshold of the C library, so that the memory of the process is that of its tensors.
     """
     asked = {"spec": spec, "setting": dataclasses.asdict(setting), "threads": threads or torch.get_num_threads()}
     command = [sys.executable, "-m", "fallline.footprint.measuring", json.dumps(asked)]
