@@ -53,6 +53,13 @@ class Chart:
     caption: str = ""
     """A line below the title: how its lines and bands were made."""
     marks: Sequence[Mark] = ()
+    points: bool = False
+    """Whether every point of a line has a dot, because few were measured."""
+    place: str = ""
+    """Figures that follow each other and have the same place show the same from several sides; a page shows one of
+    them at a time."""
+    view: str = ""
+    """The side that this one shows, in a word or two."""
     detail: bool = True
 
 
