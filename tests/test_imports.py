@@ -46,6 +46,7 @@ BELOW = {
         "workloads",
     },
     "race": {"document", "measure", "memory", "optim", "score", "training", "workloads"},
+    "report": {"document", "measure", "race", "score", "step"},
 }
 """Folder, or module at the top → those it may import; docs/architecture.md shows the same order.
 

@@ -22,13 +22,14 @@ def imported(path: Path) -> set[str]:
 
 
 def test_documents_import_nothing_else_of_the_project() -> None:
-    files = sorted(FOLDER.glob("*.py"))
+    files = sorted(FOLDER.rglob("*.py"))
     assert len(files) > 8
     for path in files:
         assert all(name.startswith("fallline.document") for name in imported(path)), path.name
 
 
 def test_only_the_command_line_chooses_a_renderer() -> None:
+    """A report is a page, whichever command asks for it, and a notebook asks an object for a fragment of HTML."""
     renderers = {f"fallline.document.{name}" for name in ("terminal", "markdown", "csv", "json", "picture")}
     for path in FOLDER.parent.rglob("*.py"):
         inside = path.relative_to(FOLDER.parent).parts[0]

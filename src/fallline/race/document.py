@@ -141,7 +141,7 @@ def _of_several(summary: Summary) -> list[Table]:
 GROUP: Field = (Column("group"), lambda row: Text(row.groups))
 
 
-def _tested(summary: Summary) -> bool:
+def tested(summary: Summary) -> bool:
     """Whether groups and chances of the exact test are shown: where they are all there is, or where it can separate."""
     return summary.look is None or summary.board.studies >= CROSS_CHECK
 
@@ -233,7 +233,7 @@ def _one_workload(summary: Summary) -> list[Field]:
         (Column("studies\nreached", digits="whole"), reached),
         (Column("score", digits=2), lambda row: Number(row.score, row.low, row.high)),
     ]
-    fields += [GROUP] if _tested(summary) else []
+    fields += [GROUP] if tested(summary) else []
     fields += [(Column(f"states\n{name}", unit=name, digits="three"), states)] if calibrated else []
     return fields
 
@@ -252,7 +252,7 @@ def _spread(summary: Summary) -> list[Field]:
         (Column(f"{clock} to target,\nrange over studies", digits=digits), over_studies),
         (Column("score,\n95 % interval", digits=2), interval),
     ]
-    return [*fields, ABOVE_NEXT] if _tested(summary) else fields
+    return [*fields, ABOVE_NEXT] if tested(summary) else fields
 
 
 def _clock_digits(summary: Summary) -> tuple[str, Digits]:
@@ -265,7 +265,7 @@ def _scores(summary: Summary) -> list[Field]:
         *RANK,
         (Column("score", digits=4), lambda row: Number(row.score, row.low, row.high)),
         (Column("95 % interval", digits=2), interval),
-        *((GROUP, ABOVE_NEXT) if _tested(summary) else ()),
+        *((GROUP, ABOVE_NEXT) if tested(summary) else ()),
         (Column("workloads\nin time", digits="whole"), lambda row: Number(row.reached, of=count)),
     ]
 
@@ -358,14 +358,14 @@ def _details(summary: Summary, path: Path) -> list[str]:
         lines.append("Time to target: median over studies of steps × seconds per step, measured apart on one thread.")
     if summary.board.studies > 1:
         over = f"{summary.board.studies} studies" + (" and errors of step times" if SECONDS in summary.boards else "")
-        which = "Intervals and P(above next)" if _tested(summary) else "Intervals of scores"
+        which = "Intervals and P(above next)" if tested(summary) else "Intervals of scores"
         lines.append(f"{which}: bootstrap over {over}, indicative only.")
     first = summary.board.rows[0].contestant
     if summary.choice not in (None, first):
         lines.append(
             f"By medians over studies {first} is first; the choice is by means of logarithms, as its bound is."
         )
-    if summary.board.pairs and _tested(summary):
+    if summary.board.pairs and tested(summary):
         lines.append("Contestants that share a group letter cannot be told apart, by an exact test.")
     if len(summary.board.workloads) > 1:
         lines += _speedups(summary)

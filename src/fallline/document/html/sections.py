@@ -29,6 +29,8 @@ from fallline.document.html.tags import element, file_name, opening, text
 
 FEW_ROWS = 4
 """A table with fewer rows needs no filter."""
+LONG = 110
+"""Characters of a verdict from which on it is no headline."""
 
 
 class Islands:
@@ -62,7 +64,7 @@ def _answer(kind: str, blocks: Sequence[Block]) -> str:
     """The verdict on top, then what was asked and code to paste."""
     first, *others = [block.text for block in blocks if isinstance(block, Verdict)] or [""]
     parts = [element("p", text(kind), class_="kind")]
-    parts += [element("h2", text(first))] if first else []
+    parts += [element("h2", text(first), class_="long" if len(first) > LONG else None)] if first else []
     parts += [element("p", text(line)) for line in others]
     asked = [block for block in blocks if _is_sentence(block) and not block.detail]
     parts += [element("div", "".join(map(sentence, asked)), class_="asked")] if asked else []
@@ -157,11 +159,12 @@ def _figure(identity: str, figure: Figure, islands: Islands) -> str:
     )
     head = element("h3", text(title)) + element("div", saves, class_="tools")
     caption = element("p", text(caption), class_="caption") if caption else ""
+    hint = element("p", "Bands are shown for six lines at most.", class_="caption hint", hidden="")
     legend = element("div", "", class_="legend", role="group", aria_label=f"Shown in {title}")
     plot = element("div", "", class_="plot", id=identity, role="img", aria_label=description(figure))
     table = ""
     if isinstance(figure, HeatMap):
         table = element("summary", "The same as a table") + table_element(map_table(figure))
         table = element("details", table, class_="scroll")
-    inner = element("div", head, class_="bar") + caption + legend + plot + table
+    inner = element("div", head, class_="bar") + caption + hint + legend + plot + table
     return element("section", inner, class_="block figure")

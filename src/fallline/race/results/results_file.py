@@ -49,6 +49,18 @@ class Row:
     note: str | None
 
 
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A time during which trials ran."""
+
+    started: float
+    ended: float | None
+    """None of one that goes on, or was interrupted."""
+    machine: dict[str, Any]
+    command: list[str]
+    """The arguments of the command line; none where it was no command line that ran it."""
+
+
 _ALL_TABLES = (
     "look",
     "run",
@@ -330,6 +342,13 @@ class Results:
         """Nothing is left to run; a run that was interrupted has no end."""
         with self.store.transaction() as database:
             database.execute("update run set ended = ? where id = ?", (time.time(), run))
+
+    def runs(self) -> list[Run]:
+        """The runs of the race, oldest first."""
+        return [
+            Run(row["started"], row["ended"], self._parsed(row["machine"]), self._parsed(row["command"]))
+            for row in self.store.rows("select started, ended, machine, command from run order by id")
+        ]
 
     def last_command(self) -> list[str]:
         """The arguments of the last run; none where it was no command line that ran it."""

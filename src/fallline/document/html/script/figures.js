@@ -1,5 +1,6 @@
 // Figures: drawn by the plotting library when they come into view, with a legend of buttons, and saved as files.
 
+const MOST_BANDS = 6;
 const hiddenSeries = new Map(); // figure → names of series that the reader has switched off
 const drawn = new Map(); // element → its figure
 let figures = {};
@@ -52,10 +53,17 @@ function isShown(id, name) {
   return !(hiddenSeries.get(id) || new Set()).has(name);
 }
 
+function bandsOf(id, figure) {
+  return figure.series.filter((series) => series.band && isShown(id, series.name));
+}
+
 function plotOf(id, figure, { scheme, height, size, exported }) {
   const colours = resolver(scheme);
   const visible = new Map();
   for (const series of figure.series) for (const at of series.traces) visible.set(at, isShown(id, series.name));
+  // More bands than eyes can take apart would hide the lines; they come back as lines are switched off.
+  const banded = bandsOf(id, figure);
+  if (banded.length > MOST_BANDS) for (const series of banded) for (const at of series.band) visible.set(at, false);
   const traces = figure.traces.map((trace, at) => ({ ...trace, visible: visible.get(at) ?? true, legendgroup: trace.name }));
   let layout = merged(baseLayout(size, height), figure.layout);
   if (exported) layout = merged(layout, exported);
@@ -79,6 +87,7 @@ async function draw(element) {
   const { data, layout } = plotOf(element.id, figure, { height: heightOf(element, figure), size });
   await Plotly.react(element, data, layout, { displayModeBar: false, responsive: true, doubleClick: "reset" });
   drawn.set(element, figure);
+  element.closest(".figure").querySelector(".hint").hidden = bandsOf(element.id, figure).length <= MOST_BANDS;
   element.dataset.drawn = "true";
 }
 
