@@ -59,7 +59,7 @@ def _answer(summary: Summary) -> list[Block]:
         blocks += [Verdict(f"{named}{quality.verdict}") for quality in summary.quality]
     if summary.cross_check is not None:
         blocks.append(Verdict(summary.cross_check))
-    blocks += [Verdict(line) for line in summary.lines]
+    blocks += [Verdict(line, headline=at == 0) for at, line in enumerate(summary.lines)]
     if summary.further is not None:
         blocks.append(Verdict(summary.further.sentence))
     return [*blocks, *_to_paste(summary)]

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from fallline.document.blocks import Verdict
 from fallline.document.html.page import Section, content, page
+from fallline.document.html.sections import verdicts
 from fallline.report.reading import read, workloads
 
 
@@ -32,9 +32,7 @@ class Report:
     @property
     def verdicts(self) -> list[list[str]]:
         """The sentences that answer, result by result."""
-        return [
-            [block.text for block in section.document.blocks if isinstance(block, Verdict)] for section in self.sections
-        ]
+        return [[one.text for one in verdicts(section.document.blocks)] for section in self.sections]
 
 
 def report(paths: Sequence[Path]) -> Report:

@@ -101,7 +101,8 @@ class Report:
         blocks += [Verdict(line) for line in self.recommendations]
         blocks.append(self.verdict)
         provenance = Provenance(self.data, str(self.path), where)
-        drawn = [chart for table in self.tables if (chart := roofline(table)) is not None]
+        charts = (roofline(table, number) for number, table in enumerate(self.tables, 1))
+        drawn = [chart for chart in charts if chart is not None]
         return Document(blocks, provenance, result=self._result(), records=records(self.tables), appendix=drawn)
 
     def _result(self) -> dict[str, Any]:

@@ -13,12 +13,12 @@ ROOM = 1.25
 """Of the axes, as factors beyond the smallest and the largest value."""
 
 
-def roofline(table: TableResult) -> Chart | None:
+def roofline(table: TableResult, number: int) -> Chart | None:
     """Speeds by working set, on logarithmic axes; None where cells do not differ in it, or few were believed."""
     rows = sorted((row for row in table.rows if not row.wrong), key=lambda row: row.cell.working_set())
     if len({row.cell.working_set() for row in rows}) < 2:
         return None
-    lines = [_series(f"{name}", rows, _speed_of(name)) for name in table.arms]
+    lines = [_series(name, rows, _speed_of(name)) for name in table.arms]
     lines.append(_series("limit", rows, lambda row: row.limit))
     lines = [line for line in lines if len(line.x) > 1]
     if len(lines) < 2:
@@ -26,7 +26,7 @@ def roofline(table: TableResult) -> Chart | None:
     sizes = [x for line in lines for x in line.x]
     speeds = [y for line in lines for y in line.y]
     return Chart(
-        name="roofline",
+        name=f"roofline_{number}",
         title=f"{table.title}: speed against memory",
         x=Axis("MB that a step goes through", min(sizes) / ROOM, max(sizes) * ROOM, log=True),
         y=Axis("GB/s", min(speeds) / ROOM, max(speeds) * ROOM, log=True),

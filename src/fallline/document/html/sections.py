@@ -62,7 +62,7 @@ def section(identity: str, kind: str, document: Document, islands: Islands) -> s
 
 def _answer(kind: str, blocks: Sequence[Block]) -> str:
     """The verdict on top, then what was asked and code to paste."""
-    first, *others = [block.text for block in blocks if isinstance(block, Verdict)] or [""]
+    first, *others = [verdict.text for verdict in verdicts(blocks)] or [""]
     parts = [element("p", text(kind), class_="kind")]
     parts += [element("h2", text(first), class_="long" if len(first) > LONG else None)] if first else []
     parts += [element("p", text(line)) for line in others]
@@ -70,6 +70,11 @@ def _answer(kind: str, blocks: Sequence[Block]) -> str:
     parts += [element("div", "".join(map(sentence, asked)), class_="asked")] if asked else []
     parts += [_snippet(block) for block in blocks if isinstance(block, Snippet)]
     return element("section", "".join(parts), class_="answer")
+
+
+def verdicts(blocks: Sequence[Block]) -> list[Verdict]:
+    """The headline, then the others as they stand."""
+    return sorted((block for block in blocks if isinstance(block, Verdict)), key=lambda one: not one.headline)
 
 
 def _is_sentence(block: Block) -> bool:
