@@ -29,6 +29,8 @@ class Series:
     """Whether it goes on from the series before it, in the same colour and dashed: not measured, but expected."""
     ends: bool = False
     """Whether its last point is an end worth a dot: there is no more of it because it has arrived."""
+    scattered: bool = False
+    """Whether its points are measurements in no order, drawn as dots with their intervals and without a line."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,8 +55,6 @@ class Chart:
     caption: str = ""
     """A line below the title: how its lines and bands were made."""
     marks: Sequence[Mark] = ()
-    points: bool = False
-    """Whether every point of a line has a dot, because few were measured."""
     place: str = ""
     """Figures that follow each other and have the same place show the same from several sides; a page shows one of
     them at a time."""

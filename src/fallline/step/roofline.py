@@ -1,8 +1,7 @@
-"""The speed of every implementation against the memory that its step goes through, below the limit of that memory."""
+"""Speeds of implementations against the memory that a step goes through, below the limit of that memory."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 from fallline.document.figures import Axis, Chart, Series
@@ -18,8 +17,8 @@ def roofline(table: TableResult, number: int) -> Chart | None:
     rows = sorted((row for row in table.rows if not row.wrong), key=lambda row: row.cell.working_set())
     if len({row.cell.working_set() for row in rows}) < 2:
         return None
-    lines = [_series(name, rows, _speed_of(name)) for name in table.arms]
-    lines.append(_series("limit", rows, lambda row: row.limit))
+    lines = [_series(name, rows, _speed_of(name), scattered=True) for name in table.arms]
+    lines.append(_series("limit", rows, lambda row: row.limit, scattered=False))
     lines = [line for line in lines if len(line.x) > 1]
     if len(lines) < 2:
         return None
@@ -43,21 +42,22 @@ def _speed_of(name: str) -> Callable[[CellResult], Estimate | None]:
     return speed
 
 
-def _series(name: str, rows: Sequence[CellResult], speed: Callable[[CellResult], Estimate | None]) -> Series:
-    """Where several cells go through as much memory, the geometric mean of their speeds."""
+def _series(
+    name: str, rows: Sequence[CellResult], speed: Callable[[CellResult], Estimate | None], *, scattered: bool
+) -> Series:
+    """A point for each cell; of a line, which has one height everywhere, the median of cells of the same size."""
     by_size: dict[int, list[Estimate]] = {}
     for row in rows:
         if (found := speed(row)) is not None:
             by_size.setdefault(row.cell.working_set(), []).append(found)
-
-    def mean(values: list[float]) -> float:
-        return math.exp(math.fsum(map(math.log, values)) / len(values))
-
-    found = list(by_size.values())
+    if not scattered:
+        by_size = {size: [sorted(some, key=lambda one: one.value)[len(some) // 2]] for size, some in by_size.items()}
+    points = [(size / 1e6, one) for size, some in by_size.items() for one in some]
     return Series(
         name,
-        [size / 1e6 for size in by_size],
-        [mean([one.value for one in some]) for some in found],
-        [mean([one.low for one in some]) for some in found],
-        [mean([one.high for one in some]) for some in found],
+        [size for size, _ in points],
+        [one.value for _, one in points],
+        [one.low for _, one in points],
+        [one.high for _, one in points],
+        scattered=scattered,
     )
