@@ -202,7 +202,7 @@ def describe() -> dict[str, Any]:
     }
 
 
-def in_words(machines: Sequence[Mapping[str, Any]]) -> str:
+def circumstances(machines: Sequence[Mapping[str, Any]]) -> str:
     """The machine and versions behind the numbers, in one line, from what :func:`describe` found before each
     run; one file holds one machine, and maybe several runs."""
     last = machines[-1]

@@ -38,7 +38,7 @@ def stored_document(path: Path) -> Document:
         pairs = [exact_pairs(summary.board)]
     machines = [run.machine for run in runs if run.machine]
     where = dataclasses.replace(
-        made.provenance, machine=machine.in_words(machines) if machines else "", facts=_facts(summary, runs)
+        made.provenance, machine=machine.circumstances(machines) if machines else "", facts=_facts(summary, runs)
     )
     return dataclasses.replace(made, provenance=where, appendix=[*made.appendix, *pairs])
 

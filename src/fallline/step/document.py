@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fallline.document.blocks import Block, Document, Note, Paragraph, Provenance, Table, Verdict
-from fallline.measure import machine
+from fallline.measure.machine import circumstances
 from fallline.measure.store import StoreError
 from fallline.step import sentences
 from fallline.step.analyse import analyse
@@ -96,7 +96,7 @@ class Report:
         lines = [*won, *self.told_apart, *self.compiling, *self.regions, *self.claims]
         blocks += [Paragraph(line, detail=True) for line in lines]
         blocks += [Note(note) for note in self.notes]
-        where = machine.in_words(self.machines)
+        where = circumstances(self.machines)
         blocks.append(Paragraph(where, tone="dim", detail=True))
         blocks += [Verdict(line) for line in self.recommendations]
         blocks.append(self.verdict)
