@@ -8,7 +8,7 @@ NATIVE := $(shell find src/fallline/native -name '*.cpp' -o -name '*.h' 2>/dev/n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-authors test-pages lint format stubs docs race race-checks leaderboard targets bench bench-compiled statistics quality peers wheel clean
+.PHONY: help setup test test-authors test-logs test-pages lint format stubs docs race race-checks leaderboard targets bench bench-compiled statistics quality peers wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -44,6 +44,9 @@ test: lint ## all checks: ruff, mypy, pytest
 
 test-authors: setup peers .venv/.authors ## trajectories against other packages, the authors' own among them
 	CI=true $(BIN)/python -m pytest tests/authors </dev/null
+
+test-logs: setup .venv/.logs ## --log with every tracker, on this machine alone
+	CI=true $(BIN)/python -m pytest tests/logs </dev/null
 
 test-pages: setup .venv/.pages ## pages in a real browser; installs chromium where it is missing
 	CI=true $(BIN)/python -m pytest -n 1 tests/pages </dev/null
@@ -115,6 +118,12 @@ peers: .venv/.peers ## install the packages we compare with
 	@$(PIP) install --no-deps \
 	    bitsandbytes torchao pytorch_optimizer schedulefree lion-pytorch timm </dev/null
 	@DS_BUILD_OPS=0 $(PIP) install --no-deps --no-build-isolation deepspeed </dev/null
+	@touch $@
+
+# MLflow without its server; with SQLAlchemy it writes its own database.
+.venv/.logs: constraints.txt | .venv/.ready
+	@echo "Installing trackers"
+	@$(PIP) install -c constraints.txt alembic mlflow-skinny pandas sqlalchemy trackio wandb </dev/null
 	@touch $@
 
 # Debian's chromium; the browsers that playwright would download are not needed.

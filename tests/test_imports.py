@@ -45,7 +45,8 @@ BELOW = {
         "training",
         "workloads",
     },
-    "race": {"document", "measure", "memory", "optim", "score", "training", "workloads"},
+    "logs": {"document"},
+    "race": {"document", "logs", "measure", "memory", "optim", "score", "training", "workloads"},
     "report": {"document", "measure", "race", "score", "step"},
 }
 """Folder, or module at the top → those it may import; docs/architecture.md shows the same order.
