@@ -28,13 +28,12 @@ def test_documents_import_nothing_else_of_the_project() -> None:
         assert all(name.startswith("fallline.document") for name in imported(path)), path.name
 
 
-def test_only_the_command_line_chooses_a_renderer() -> None:
-    """A report is a page, whichever command asks for it; a notebook asks an object for a fragment of HTML; and a
-    tracker takes tables in forms of its own."""
+def test_verbs_do_not_choose_a_renderer() -> None:
+    """The command line does; a report is a page, or a cell of a notebook; a tracker takes tables in its own forms."""
     renderers = {f"fallline.document.{name}" for name in ("terminal", "markdown", "csv", "json", "picture")}
     for path in FOLDER.parent.rglob("*.py"):
         inside = path.relative_to(FOLDER.parent).parts[0]
-        if inside not in ("cli", "document", "logs"):
+        if inside not in ("cli", "document", "logs", "report"):
             assert not imported(path) & renderers, path
 
 

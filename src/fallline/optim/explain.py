@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 from torch.nn.parameter import is_lazy
@@ -13,6 +13,9 @@ from fallline.lower.item import Place
 from fallline.optim.choose import choose_lowering
 from fallline.optim.group_reader import Readers
 from fallline.optim.states import Piece, bare_item
+
+if TYPE_CHECKING:
+    from fallline.document.blocks import Document
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,8 +43,14 @@ class Explanation(str):
         explanation.parts, explanation.waiting = parts, waiting
         return explanation
 
-    # Shown in a notebook or at the prompt as it is printed.
+    # Shown at the prompt as it is printed.
     __repr__ = str.__str__
+
+    def _repr_html_(self) -> str:
+        """Shown in a notebook as a table."""
+        from fallline.document.html.fragment import fragment
+
+        return fragment(_document(self.parts, self.waiting))
 
 
 def _lines(parts: Sequence[Stepped], waiting: int) -> list[str]:
@@ -53,9 +62,38 @@ def _lines(parts: Sequence[Stepped], waiting: int) -> list[str]:
         rule = f"{part.rule}, " if several else ""
         lines.append(f"{named}: {tensors}, {part.elements:,} elements: {rule}{part.lowering} ({part.reason})")
     if waiting:
-        parameters = f"{waiting} parameter{'s have' if waiting > 1 else ' has'}"
-        lines.append(f"{parameters} had no gradient yet, and no state")
+        lines.append(_waiting(waiting))
     return lines
+
+
+def _waiting(count: int) -> str:
+    return f"{count} parameter{'s have' if count > 1 else ' has'} had no gradient yet, and no state"
+
+
+def _document(parts: Sequence[Stepped], waiting: int) -> Document:
+    from fallline.document.blocks import Document, Note, Table
+    from fallline.document.cells import Cell, Column, Number, Text
+
+    columns = [
+        Column("groups", align="left", key=True),
+        Column("rule", align="left"),
+        Column("tensors", digits="whole"),
+        Column("elements", digits="thousands"),
+        Column("runs by", align="left"),
+        Column("why", align="left", prose=True),
+    ]
+    rows: list[list[Cell]] = [
+        [
+            Text(", ".join(map(str, part.groups))),
+            Text(part.rule),
+            Number(part.tensors),
+            Number(part.elements),
+            Text(part.lowering),
+            Text(part.reason),
+        ]
+        for part in parts
+    ]
+    return Document([Table("", columns, rows), *([Note(_waiting(waiting))] if waiting else [])])
 
 
 def explain(

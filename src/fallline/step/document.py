@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fallline.document.blocks import Block, Document, Note, Paragraph, Provenance, Table, Verdict
+from fallline.document.html.fragment import fragment
 from fallline.measure.machine import circumstances
 from fallline.measure.store import StoreError
 from fallline.step import sentences
@@ -104,6 +105,10 @@ class Report:
         charts = (roofline(table, number) for number, table in enumerate(self.tables, 1))
         drawn = [chart for chart in charts if chart is not None]
         return Document(blocks, provenance, result=self._result(), records=records(self.tables), appendix=drawn)
+
+    def _repr_html_(self) -> str:
+        """Shown in a notebook as its tables and sentences."""
+        return fragment(self.document())
 
     def _result(self) -> dict[str, Any]:
         return {
