@@ -25,7 +25,8 @@ BELOW = {
     "formats": {"rules"},
     "matrix": set(),
     "lower": {"cache", "formats", "matrix", "optimizers", "rules", "switches"},
-    "optim": {"averaging", "document", "formats", "lower", "optimizers", "rules"},
+    "distributed": {"lower"},
+    "optim": {"averaging", "distributed", "document", "formats", "lower", "optimizers", "rules"},
     "memory": {"formats", "lower", "optim", "optimizers", "rules"},
     "catalogue": {"lower", "memory", "optim", "rules"},
     "document": set(),
@@ -46,8 +47,10 @@ BELOW = {
         "workloads",
     },
     "logs": {"document"},
+    "footprint": {"document", "lower", "measure", "memory", "optim", "rules", "training", "workloads"},
     "race": {"document", "logs", "measure", "memory", "optim", "score", "training", "workloads"},
-    "report": {"document", "measure", "race", "score", "step"},
+    "profile": {"document", "footprint", "measure", "memory", "optim", "race", "step", "training", "workloads"},
+    "report": {"document", "measure", "profile", "race", "score", "step"},
 }
 """Folder, or module at the top → those it may import; docs/architecture.md shows the same order.
 

@@ -12,6 +12,7 @@ import torch
 import fallline
 from fallline.document.html.library import available
 from fallline.measure.store import StoreError
+from fallline.optim.explain import Explanation, SteppedBy
 from fallline.step.document import Report
 from fallline.step.results import Results
 from fallline.step.stored_plan import stored_plan
@@ -56,9 +57,9 @@ def test_explain_is_a_table_in_a_notebook_and_text_elsewhere() -> None:
 
 
 def test_reasons_are_text_in_a_notebook() -> None:
-    from fallline.optim.explain import Explanation, Stepped
-
-    told = Explanation((Stepped("adamw", "eager", HOSTILE, (0,), 1, 1),), 0)
+    part = SteppedBy(rule="adamw", groups=(0,), tensors=1, elements=1, lowering="eager", reason=HOSTILE)
+    told = Explanation.of((part,), ["a line"])
+    told.waiting = 0
     assert Elements(told._repr_html_()).of("img") == []
 
 

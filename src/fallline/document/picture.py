@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fallline.document.figures import Chart, Figure, HeatMap, Series, Tile
+from fallline.document.figures import Chart, Figure, HeatMap, Mark, Series, StackedBars, Tile
+from fallline.document.numbers import written
 
 FORMATS = ("png", "svg")
 UNAVAILABLE = "figures need matplotlib; pip install 'fallline[bench]'"
@@ -70,6 +71,8 @@ def save(figures: Sequence[Figure], path: Path, footer: str = "") -> None:
         axes = made.add_subplot(grid[at, 0])
         if isinstance(figure, HeatMap):
             draw_map(axes, figure)
+        elif isinstance(figure, StackedBars):
+            draw_bars(axes, figure)
         else:
             draw_chart(axes, figure)
     if maps:
@@ -126,25 +129,68 @@ def draw_chart(axes: Any, chart: Chart) -> None:
             set_scale("log")
     axes.set(xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
     axes.set(xlabel=chart.x.label, ylabel=chart.y.label)
-    for mark in chart.marks:
+    _draw_marks(axes, chart.marks)
+    for axis, place in ((chart.x, axes.set_xticks), (chart.y, axes.set_yticks)):
+        if axis.ticks is not None:
+            place(list(axis.ticks), list(axis.ticks.values()))
+    _draw_title(axes, chart.title, chart.caption)
+    axes.grid(color=TIE, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=9)
+
+
+def _draw_marks(axes: Any, marks: Sequence[Mark]) -> None:
+    """Dashed lines at heights, each with its text at the right edge."""
+    for mark in marks:
         axes.axhline(mark.y, color=MARK, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
         axes.annotate(
             mark.text, (1.0, mark.y), xycoords=axes.get_yaxis_transform(), xytext=(4, 0), textcoords="offset points",
             va="center", fontsize=9, color=MARK,
         )  # fmt: skip
-    for axis, place in ((chart.x, axes.set_xticks), (chart.y, axes.set_yticks)):
-        if axis.ticks is not None:
-            place(list(axis.ticks), list(axis.ticks.values()))
-    axes.set_title(chart.title, loc="left", fontweight="bold", pad=20.0 if chart.caption else None)
-    if chart.caption:
+
+
+def _draw_title(axes: Any, title: str, caption: str) -> None:
+    axes.set_title(title, loc="left", fontweight="bold", pad=20.0 if caption else None)
+    if caption:
         axes.annotate(
-            chart.caption, (0.0, 1.0), xycoords="axes fraction", xytext=(0, 6), textcoords="offset points",
+            caption, (0.0, 1.0), xycoords="axes fraction", xytext=(0, 6), textcoords="offset points",
             fontsize=9, color=MARK,
         )  # fmt: skip
-    axes.grid(color=TIE, linewidth=0.7)
+
+
+# ------------------------------------------------------------------ bars
+
+
+def draw_bars(axes: Any, figure: StackedBars) -> None:
+    """Bars from the bottom up; a section tall enough for it has its size written in it."""
+    sections = figure.sections
+    for at, bar in enumerate(figure.bars):
+        bottom = 0.0
+        for part in bar.parts:
+            colour = LINE_COLOURS[sections.index(part.name) % len(LINE_COLOURS)]
+            label = part.name if all(part.name not in [p.name for p in b.parts] for b in figure.bars[:at]) else None
+            axes.bar(at, part.value, 0.62, bottom=bottom, color=colour, edgecolor="white", linewidth=0.8, label=label)
+            if part.value > 0.035 * figure.longest:
+                shown = written(part.value, figure.digits)
+                ink = _ink(_rgb(colour))
+                axes.text(at, bottom + part.value / 2, shown, ha="center", va="center", fontsize=9, color=ink)
+            bottom += part.value
+        shown = f"{written(bar.total, figure.digits)} {figure.unit}"
+        axes.annotate(
+            shown, (at, bottom), xytext=(0, 4), textcoords="offset points", ha="center", fontsize=9, fontweight="bold"
+        )
+    _draw_marks(axes, figure.limits_shown)
+    tallest = max([figure.longest, *(mark.y for mark in figure.limits_shown)], default=1.0) or 1.0
+    axes.set(xlim=(-0.6, max(1.6, len(figure.bars) - 0.4)), ylim=(0, 1.1 * tallest), ylabel=figure.unit)
+    axes.set_xticks(range(len(figure.bars)), [bar.name for bar in figure.bars])
+    axes.tick_params(axis="x", length=0)
+    _draw_title(axes, figure.title, figure.caption)
+    axes.grid(axis="y", color=TIE, linewidth=0.7)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=9)
+    # Upside down, so that the legend reads as the bars are stacked.
+    axes.legend(loc="upper left", bbox_to_anchor=(1.1, 1.0), frameon=False, fontsize=9, reverse=True)
 
 
 def _draw_dots(axes: Any, series: Series, colour: str) -> None:
@@ -188,17 +234,21 @@ def _words(tile: Tile) -> str:
 
 def _fill(figure: HeatMap, tile: Tile | None) -> tuple[Any, str | None]:
     """Colour and hatching of a tile."""
+    if tile is None:
+        return _rgb(BLANK), None
+    if tile.set_aside:
+        return _rgb(BLANK), HATCH
+    if tile.winner is None:
+        return _rgb(TIE), None
+    strength = FAINTEST + (1 - FAINTEST) * min(1.0, math.log(max(1.0, tile.lead)) / math.log(STRONGEST_LEAD))
+    pure = _rgb(_tile_colour(figure, tile.winner))
+    return tuple(1 - strength * (1 - part) for part in pure), None
+
+
+def _rgb(colour: str) -> tuple[float, float, float]:
     from matplotlib.colors import to_rgb
 
-    if tile is None:
-        return to_rgb(BLANK), None
-    if tile.set_aside:
-        return to_rgb(BLANK), HATCH
-    if tile.winner is None:
-        return to_rgb(TIE), None
-    strength = FAINTEST + (1 - FAINTEST) * min(1.0, math.log(max(1.0, tile.lead)) / math.log(STRONGEST_LEAD))
-    pure = to_rgb(_tile_colour(figure, tile.winner))
-    return tuple(1 - strength * (1 - part) for part in pure), None
+    return to_rgb(colour)
 
 
 def _tile_colour(figure: HeatMap, name: str) -> str:

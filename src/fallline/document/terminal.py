@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from fallline.document.blocks import Block, Document, Heading, Note, Paragraph, Snippet, Table, Verdict, map_table
 from fallline.document.cells import Cell, Column, Mark, Text
-from fallline.document.figures import Chart, HeatMap, Tile
+from fallline.document.figures import Chart, HeatMap, StackedBars, Tile
 from fallline.document.fitting import Fitted, fit
+from fallline.document.stacked import lines as bar_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +49,7 @@ def plain(document: Document, width: int) -> str:
 
 def _apart(before: Block | None, block: Block) -> bool:
     """Whether a blank line separates two blocks."""
-    sentences, set_off = (Paragraph, Note), (Table, HeatMap, Snippet)
+    sentences, set_off = (Paragraph, Note), (Table, HeatMap, StackedBars, Snippet)
     if before is None:
         return False
     if isinstance(before, set_off) or isinstance(block, set_off):
@@ -63,6 +64,8 @@ def _show(block: Block, console: Console) -> None:
         _show_table(block, console)
     elif isinstance(block, HeatMap):
         _show_map(block, console)
+    elif isinstance(block, StackedBars):
+        _show_bars(block, console)
     elif isinstance(block, Snippet):
         _show_snippet(block, console)
     elif isinstance(block, Heading):
@@ -174,3 +177,14 @@ def _colour(figure: HeatMap, tile: Tile | None) -> str:
         return "dim"
     colour = COLOURS[figure.contestants.index(tile.winner) % len(COLOURS)]
     return f"bold {colour}" if tile.lead >= CLEAR_LEAD else colour
+
+
+# ------------------------------------------------------------------ bars
+
+
+def _show_bars(figure: StackedBars, console: Console) -> None:
+    console.print(figure.title, style="bold")
+    for line in bar_lines(figure, console.width) if figure.bars else []:
+        console.print(line, no_wrap=True, overflow="ignore", crop=False)
+    if figure.caption:
+        console.print(figure.caption, style="dim")

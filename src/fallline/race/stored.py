@@ -14,10 +14,9 @@ from fallline.document.blocks import Document, Table
 from fallline.document.cells import Cell, Column, Missing, Number, Range, Text
 from fallline.measure import machine
 from fallline.measure.store import StoreError
-from fallline.race.document import tested
 from fallline.race.ladder.document import document_of
 from fallline.race.results import Results
-from fallline.race.results.results_file import Run
+from fallline.race.results.run_tables import Run
 from fallline.race.verdict.asking import ask
 from fallline.race.verdict.race_look import METRIC, SCORE
 from fallline.race.verdict.summary import Summary, summarize
@@ -34,7 +33,7 @@ def stored_document(path: Path) -> Document:
         made = document_of(summary, path)
         runs = results.runs()
         pairs = pairs_table(results)
-    if not pairs and summary.board.pairs and tested(summary):
+    if not pairs and summary.board.pairs and summary.tested:
         pairs = [exact_pairs(summary.board)]
     machines = [run.machine for run in runs if run.machine]
     where = dataclasses.replace(

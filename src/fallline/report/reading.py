@@ -9,6 +9,7 @@ from pathlib import Path
 from fallline.document.blocks import Document
 from fallline.document.html.page import Section
 from fallline.measure.store import OtherKind, StoreError
+from fallline.profile.stored import stored_document as profile_document
 from fallline.race.stored import stored_document as race_document
 from fallline.race.stored import workloads_of
 from fallline.score.logs import NoLogs
@@ -29,7 +30,7 @@ class Kind:
 
 
 RACE = Kind("Race", race_document)
-DATABASES = (RACE, Kind("Step", step_document))
+DATABASES = (RACE, Kind("Step", step_document), Kind("Profile", profile_document))
 LOGS = Kind("AlgoPerf", score_document)
 
 
@@ -47,7 +48,7 @@ def _read(path: Path) -> tuple[Kind, Document]:
             return LOGS, LOGS.document(path)
         except NoLogs:
             where = "no AlgoPerf logs are in this folder" if path.is_dir() else "no results file, and no AlgoPerf logs"
-            raise StoreError(f"{path}: {where}; name a results file of `fallline race` or `fallline step`") from None
+            raise StoreError(f"{path}: {where}; name a results file of `fallline race`, `step` or `profile`") from None
     for kind in DATABASES:
         try:
             return kind, kind.document(path)

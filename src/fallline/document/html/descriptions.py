@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from fallline.document.figures import Chart, Figure, HeatMap, Series
+from fallline.document.figures import Chart, Figure, HeatMap, Series, StackedBars
 from fallline.document.numbers import counted, written
 
 MOST_SERIES = 12
@@ -13,7 +13,17 @@ MOST_SERIES = 12
 
 
 def description(figure: Figure) -> str:
-    return _of_map(figure) if isinstance(figure, HeatMap) else _of_chart(figure)
+    if isinstance(figure, HeatMap):
+        return _of_map(figure)
+    return _of_bars(figure) if isinstance(figure, StackedBars) else _of_chart(figure)
+
+
+def _of_bars(figure: StackedBars) -> str:
+    bars = []
+    for bar in figure.bars:
+        parts = ", ".join(f"{part.name} {written(part.value, figure.digits)}" for part in bar.parts)
+        bars.append(f"{bar.name}, {written(bar.total, figure.digits)} {figure.unit}: {parts}.")
+    return f"{figure.title}. {' '.join(bars)}"
 
 
 def _of_chart(chart: Chart) -> str:

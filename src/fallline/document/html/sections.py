@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from fallline.document.blocks import (
@@ -16,10 +16,12 @@ from fallline.document.blocks import (
     Snippet,
     Table,
     Verdict,
+    bars_table,
     map_table,
 )
 from fallline.document.csv import csv_text
-from fallline.document.figures import Chart, Figure, HeatMap
+from fallline.document.figures import Chart, Figure, HeatMap, StackedBars
+from fallline.document.html.bars import bars_figure
 from fallline.document.html.charts import chart_figure
 from fallline.document.html.descriptions import description
 from fallline.document.html.fragment import sentence
@@ -47,11 +49,11 @@ class Islands:
 def section(identity: str, kind: str, document: Document, islands: Islands) -> str:
     blocks = [*document.blocks, *document.appendix]
     tables = [block for block in blocks if isinstance(block, Table) and block.rows]
-    figures = [block for block in blocks if isinstance(block, (Chart, HeatMap))]
+    figures = [block for block in blocks if isinstance(block, (Chart, HeatMap, StackedBars))]
     names = (f"{identity}-{number}" for number in itertools.count())
     parts = [_answer(kind, document.blocks)]
     parts += [_table(next(names), table, islands) for table in tables[:1]]
-    parts += [_place(next(names), list(place), islands) for place in _places(figures)]
+    parts += [_place(next(names), place, islands) for place in _places(figures)]
     parts += [_table(next(names), table, islands) for table in tables[1:]]
     parts += [_notes(document.blocks), _provenance(document.provenance)]
     return element("article", "".join(parts), id=identity, class_="result")
@@ -129,10 +131,18 @@ def _table(identity: str, table: Table, islands: Islands) -> str:
 # ------------------------------------------------------------------ figures
 
 
-def _places(figures: Iterable[Figure]) -> Iterable[Iterable[Figure]]:
+def _places(figures: Iterable[Figure]) -> Iterator[list[Figure]]:
     """Figures that stand in one place; those without a place have one each."""
     numbers = itertools.count()
-    return (group for _, group in itertools.groupby(figures, lambda one: getattr(one, "place", "") or next(numbers)))
+    return (list(group) for _, group in itertools.groupby(figures, lambda one: _place_of(one) or next(numbers)))
+
+
+def _place_of(figure: Figure) -> str:
+    return figure.place if isinstance(figure, Chart) else ""
+
+
+def _view_of(figure: Figure) -> str:
+    return figure.view if isinstance(figure, Chart) else ""
 
 
 def _place(identity: str, figures: Sequence[Figure], islands: Islands) -> str:
@@ -140,7 +150,9 @@ def _place(identity: str, figures: Sequence[Figure], islands: Islands) -> str:
         return _figure(identity, figures[0], islands)
     names = [f"{identity}-{at}" for at in range(len(figures))]
     tabs = "".join(
-        element("button", text(figure.view), type="button", role="tab", id=f"{name}-tab", aria_controls=f"{name}-panel")
+        element(
+            "button", text(_view_of(figure)), type="button", role="tab", id=f"{name}-tab", aria_controls=f"{name}-panel"
+        )
         for name, figure in zip(names, figures, strict=True)
     )
     panels = "".join(
@@ -149,12 +161,18 @@ def _place(identity: str, figures: Sequence[Figure], islands: Islands) -> str:
         )
         for name, figure in zip(names, figures, strict=True)
     )
-    return element("div", tabs, class_="tabs views", role="tablist", aria_label=figures[0].place) + panels
+    return element("div", tabs, class_="tabs views", role="tablist", aria_label=_place_of(figures[0])) + panels
+
+
+def _made(figure: Figure) -> dict[str, Any]:
+    if isinstance(figure, HeatMap):
+        return map_figure(figure)
+    return bars_figure(figure) if isinstance(figure, StackedBars) else chart_figure(figure)
 
 
 def _figure(identity: str, figure: Figure, islands: Islands) -> str:
     is_map = isinstance(figure, HeatMap)
-    made = map_figure(figure) if isinstance(figure, HeatMap) else chart_figure(figure)
+    made = _made(figure)
     title, caption = (figure.caption or figure.title, "") if is_map else (figure.title, figure.caption)
     islands.figures[identity] = {**made, "name": file_name(figure.name), "title": title}
     saves = "".join(
@@ -168,8 +186,9 @@ def _figure(identity: str, figure: Figure, islands: Islands) -> str:
     legend = element("div", "", class_="legend", role="group", aria_label=f"Shown in {title}")
     plot = element("div", "", class_="plot", id=identity, role="img", aria_label=description(figure))
     table = ""
-    if isinstance(figure, HeatMap):
-        table = element("summary", "The same as a table") + table_element(map_table(figure))
+    if not isinstance(figure, Chart):
+        shown = map_table(figure) if isinstance(figure, HeatMap) else bars_table(figure)
+        table = element("summary", "The same as a table") + table_element(shown)
         table = element("details", table, class_="scroll")
     inner = element("div", head, class_="bar") + caption + hint + legend + plot + table
     return element("section", inner, class_="block figure")

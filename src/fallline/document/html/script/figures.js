@@ -184,6 +184,10 @@ function figureRows(figure) {
     }
     return rows;
   }
+  if (figure.kind === "bars") {
+    const rows = figure.traces.flatMap((trace, at) => trace.y.map((bar, j) => [bar, figure.series[at].name, trace.x[j]]));
+    return [["bar", "part", "value"], ...rows];
+  }
   const rows = [["series", "x", "y", "low", "high"]];
   for (const series of figure.series) {
     const [x, y] = [numbersOf(figure.traces[series.line].x), numbersOf(figure.traces[series.line].y)];
@@ -199,7 +203,7 @@ async function saveFigure(id, form) {
   const Plotly = await loadPlotting();
   const [width, height] = [960, figure.kind === "chart" ? 560 : 160 + 64 * figure.rows];
   const exported = {
-    width, height, autosize: false, paper_bgcolor: "#ffffff", showlegend: figure.kind === "chart", margin: { t: 76, r: 24, l: 24, b: 24 },
+    width, height, autosize: false, paper_bgcolor: "#ffffff", showlegend: figure.kind !== "map", margin: { t: 76, r: 24, l: 24, b: 24 },
     title: { text: figure.title.replaceAll("&", "&amp;").replaceAll("<", "&lt;"), x: 0.02, xanchor: "left", y: 0.97, yanchor: "top" },
     legend: { x: 1.02, y: 1 },
   };
