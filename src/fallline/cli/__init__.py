@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fallline.cli import contestants, data, doctor, optimizers, results, score
+from fallline.cli import contestants, data, doctor, optimizers, report, results, score
 from fallline.cli.exit_codes import run
 from fallline.cli.memory import memory
 from fallline.cli.profile.command import profile
@@ -34,6 +34,7 @@ app.command("score")(score.score)
 app.command("step")(step)
 app.command("profile")(profile)
 app.command("memory")(memory)
+app.command("report")(report.report)
 
 
 def _print_version(wanted: bool) -> None:
