@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fallline.optim.checkpoint import HEADER, OWN, check_usual
+from fallline.optim.dtensor_states import as_dtensors, locals_of
 from fallline.optim.group_reader import RULE
 from fallline.optim.hyperparameters import STEP
 from fallline.optim.options import GROUP_OPTIONS
 from fallline.optim.roster import all_params
-from fallline.optim.states import Piece, fitted
+from fallline.optim.states import fitted
 
 if TYPE_CHECKING:
     from fallline.optim.optimizer import RuleOptimizer
@@ -50,11 +51,15 @@ def export_for_torch(optimizer: RuleOptimizer) -> dict[str, Any]:
         if entry is None or STEP not in entry:
             continue
         plain = {key: entry[key] for key in (STEP, *own) if key in entry}
+        piece = optimizer._pieces.of(param)
+        if piece.place is not None:
+            entry = locals_of(optimizer.state[param])
         for name, state in states.items():
             if state.shape == "scalar":
                 plain[name] = entry[name].to(torch.get_default_dtype())
             elif not state.is_scalar:
                 where = f"the state of parameter {number}"
-                plain.update(fitted(name, state, entry, Piece(param), "float32", where) or {})
+                plain.update(fitted(name, state, entry, piece, "float32", where) or {})
+        plain = as_dtensors(plain, {}, param, piece, states)
         saved["state"][number] = plain
     return saved
