@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fallline.document.numbers import counted
 from fallline.race import step_costs
 from fallline.race.contestants import Contestant
 from fallline.race.engine import Engine
@@ -23,7 +24,7 @@ from fallline.race.plan import (
     target_trials,
     with_settings,
 )
-from fallline.race.progress import Progress
+from fallline.race.progress import Progress, RaceError
 from fallline.race.results import Results, resume
 from fallline.race.search import Search
 from fallline.race.trial_runner import TrialRunner
@@ -69,6 +70,11 @@ class Preparation:
         if checked.problem is not None:
             self._leave_out(entry, checked.problem)
         else:
+            if checked.value is None or not math.isfinite(checked.value):
+                metric = entry.workload.metric
+                self._progress.notice(
+                    f"{entry.name}: {metric} is no number before training; while it is none, no target is met"
+                )
             self._results.set_workload(entry.name, untrained=checked.value, problem=None)
 
     def calibrate(self, entry: Entry, *, anew: bool = False) -> None:
@@ -112,9 +118,9 @@ class Preparation:
         search = Search(self._entries, self._contestants, self._rules, self._results, expired)
         to_run = search.begin()
         if to_run:
-            self._progress.notice(
-                f"Searching a setting of each contestant: {self._rules.search} are tried, on one seed"
-            )
+            count = sum(row.status is None for row in self._results.rows(SEARCH))
+            each = counted(self._rules.search, "setting")
+            self._progress.notice(f"Searching: {each} of each contestant, on one seed, {counted(count, 'trial')}")
             self._trials.run(SEARCH, search)
         self.found.update(search.found())
         for (workload, contestant), point in self.found.items():
@@ -159,7 +165,12 @@ class Preparation:
 
     def leave_out_too_large(self) -> None:
         """Contestants whose states do not fit get rows that say so; the reference may set targets all the same."""
-        for name, why in too_large(self._rules.memory_budget, self._results.calibration()).items():
+        calibration = self._results.calibration()
+        large = too_large(self._rules.memory_budget, calibration)
+        if large and {name for _, name in calibration} <= set(large):
+            least = min(large, key=lambda name: max(c.state_bytes for (_, n), c in calibration.items() if n == name))
+            raise RaceError(f"no contestant fits: of {least}, which holds least, {large[least]}; give a larger one")
+        for name, why in large.items():
             self._progress.notice(f"{name} is left out: {why}")
             for workload in self._entries:
                 self._trials.unable[workload, name] = End(OUT_OF_MEMORY, note=why)
