@@ -1,4 +1,4 @@
-"""What the pages of all machines say, side by side: ``python -m benchmarks.overview``.
+"""The pages of all machines side by side: ``python -m benchmarks.overview``.
 
 A run writes the page of its machine (``docs/benchmarks/``); from these come the overview in ``docs/benchmarks.md`` and
 the README's rows, so that no number is typed and none of another machine is lost.
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.rows import NO_BAR
 from benchmarks.settings import ROOT
 
 README = ROOT / "README.md"
@@ -47,7 +48,7 @@ class Page(NamedTuple):
     verdict: str
     """How many bars were reached."""
     name: str
-    """Of the file."""
+    """The name of the file."""
     rows: Mapping[tuple[str, str], Cell]
     """By what was measured and against what."""
 
@@ -89,7 +90,7 @@ def overview(pages: Sequence[Page]) -> str:
 def _with_verdict(cell: Cell | None) -> str:
     if cell is None or cell.ratio == "–":
         return "–"
-    return cell.ratio if cell.verdict.startswith("reached") else f"{cell.ratio}, **not reached**"
+    return cell.ratio if cell.verdict.startswith(("reached", NO_BAR)) else f"{cell.ratio}, **not reached**"
 
 
 def headlines(pages: Sequence[Page]) -> str:

@@ -1,4 +1,4 @@
-"""What must hold, one file per case.  ``CASES``: name → a function from settings to rows and raw samples."""
+"""The claims that must hold, one file per case.  ``CASES``: name → a function from settings to rows and raw samples."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from benchmarks.cases import (
     groups,
     large,
     low_bit_peers,
+    matrix,
     memory,
     rule_peers,
     small,
@@ -29,6 +30,7 @@ CASES: dict[str, Callable[[Settings], Result]] = {
     "bandwidth": bandwidth.run,
     "every_rule": every_rule.run,
     "rule_peers": rule_peers.run,
+    "matrix": matrix.run,
     "compiled_peers": compiled_peers.run,
     "memory": memory.run,
     "first_step": first_step.run,

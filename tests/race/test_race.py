@@ -19,8 +19,9 @@ from fallline.race.contestants import Contestant, named
 from fallline.race.engine import LocalEngine
 from fallline.race.engine.messages import Calibrate, Calibration, End, Event, Reply, Request, RunTrial, Untrained
 from fallline.race.plan import TARGET, Entry, Rules, trials
+from fallline.race.progress import Progress, RaceError
 from fallline.race.results import Calibrated, Results, Row, resume
-from fallline.race.run import Progress, Race, RaceError
+from fallline.race.run import Race
 from fallline.race.verdict.summary import Summary, summarize
 from fallline.workloads import load
 from tests.race import write_workload
@@ -237,11 +238,11 @@ class Asked:
     def __init__(self) -> None:
         self.found: list[bool] = []
         self.seconds: dict[str, float] = {}
-        """What a step of each contestant takes."""
+        """Seconds that a step of each contestant takes."""
         self.share = 0.005
         """To which share of it that is known."""
         self.noise = 0.0
-        """Of the rounds, in which every second contestant is slow when the others are quick."""
+        """Noise of the rounds, in which every second contestant is slow when the others are quick."""
         self.measured: list[list[str]] = []
         """The contestants of every request to measure steps."""
         self.renewed = 0

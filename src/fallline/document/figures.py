@@ -31,6 +31,8 @@ class Series:
     """Whether it goes on from the series before it, in the same colour and dashed: not measured, but expected."""
     ends: bool = False
     """Whether its last point is an end worth a dot: there is no more of it because it has arrived."""
+    scattered: bool = False
+    """Whether its points are measurements in no order, drawn as dots with their intervals and without a line."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +57,11 @@ class Chart:
     caption: str = ""
     """A line below the title: how its lines and bands were made."""
     marks: Sequence[Mark] = ()
+    place: str = ""
+    """Figures that follow each other and have the same place show the same from several sides; a page shows one of
+    them at a time."""
+    view: str = ""
+    """The side that this one shows, in a word or two."""
     detail: bool = True
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fallline.document.figures import Chart, Figure, HeatMap, Mark, StackedBars, Tile
+from fallline.document.figures import Chart, Figure, HeatMap, Mark, Series, StackedBars, Tile
 from fallline.document.numbers import written
 
 FORMATS = ("png", "svg")
@@ -110,6 +110,9 @@ def draw_chart(axes: Any, chart: Chart) -> None:
         if extended:  # dashes say what is expected
             style["linestyle"] = DASHES[2] if series.extends else DASHES[0]
         label = None if series.extends else series.name
+        if series.scattered:
+            _draw_dots(axes, series, style["color"])
+            continue
         if chart.steps:
             axes.step(series.x, series.y, where="post", label=label, **style)
         else:
@@ -188,6 +191,14 @@ def draw_bars(axes: Any, figure: StackedBars) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     # Upside down, so that the legend reads as the bars are stacked.
     axes.legend(loc="upper left", bbox_to_anchor=(1.1, 1.0), frameon=False, fontsize=9, reverse=True)
+
+
+def _draw_dots(axes: Any, series: Series, colour: str) -> None:
+    edges = None
+    if series.low is not None and series.high is not None:
+        below = [max(0.0, y - low) for y, low in zip(series.y, series.low, strict=True)]
+        edges = [below, [max(0.0, high - y) for y, high in zip(series.y, series.high, strict=True)]]
+    axes.errorbar(series.x, series.y, edges, fmt="o", markersize=5, elinewidth=1.2, color=colour, label=series.name)
 
 
 # ------------------------------------------------------------------ maps

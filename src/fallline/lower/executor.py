@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from fallline.lower.item import Item
-from fallline.lower.watch import Watch
+from fallline.lower.transfer import Transfer
+from fallline.lower.watch import Watch, watch
 from fallline.rules.graph import Node, Space
 from fallline.rules.program import Program
 
@@ -50,10 +51,13 @@ class Partial:
     values: Tensor
     over_all: bool = False
     """Whether it runs over all parameters, not only over the pieces of one."""
+    counted: bool = True
+    """False for a copy of what another process has: it takes the joined values, but adds nothing to them."""
 
 
-Passes = Generator[list[Partial], None, Deferred]
-"""A run that stops wherever other executors may have a part of a reduction, and continues with the joined values."""
+Passes = Generator[Sequence[Partial | Transfer], None, Deferred]
+"""A run that stops wherever other executors may have a part of a reduction, or other processes a part of a matrix, and
+continues with the joined values."""
 
 
 class Executor(abc.ABC):
@@ -75,14 +79,13 @@ class Executor(abc.ABC):
 
     def watch(self, params: Sequence[Tensor] | None) -> None:
         """Remembers the layout of parameters that all have a gradient, and of the gradients; None forgets it."""
-        self._watch = Watch(params) if params is not None else None
+        self._watch = watch(params) if params is not None else None
 
     def rebind(self) -> bool:
         """Takes this step's gradients if only their memory has changed since :meth:`watch`."""
-        grads = self._watch.gradients() if self._watch is not None else None
-        if grads is None or self.has_moved(range(len(self.items))):
+        if self._watch is None or not self._watch.look():
             return False
-        self.grads, self.present = dict(enumerate(grads)), range(len(grads))
+        self.grads, self.present = self._watch.gradients(), range(len(self.items))
         return True
 
     def follow(self, other: Executor) -> None:
@@ -159,5 +162,7 @@ def is_partial(node: Node, item: Item) -> bool:
 def partial_of(program: Program, node: Node, item: Item, values: Tensor) -> Partial:
     if node.space == Space.ALL:
         # Forms of a rule have different nodes, but the same reductions over all parameters in the same order.
-        return Partial((program.name, program.over_all[node.index]), node.attr[0], values, over_all=True)
-    return Partial((item.number, node.index), node.attr[0], values)
+        return Partial(
+            (program.name, program.over_all[node.index]), node.attr[0], values, over_all=True, counted=item.counted
+        )
+    return Partial((item.number, node.index), node.attr[0], values, counted=item.counted)

@@ -22,6 +22,10 @@ class StoreError(Exception):
     """An error about a results file; the message is one line that says which file, why, and what to do."""
 
 
+class OtherKind(StoreError):
+    """The file is a database, but holds results of another kind, or none."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Schema:
     """The tables of one kind of results file."""
@@ -117,7 +121,7 @@ class Store:
         if tables == 0 and application == 0 and writable:
             return
         if application != self.schema.application_id:
-            raise StoreError(f"{self.path}: a database, but not one of {self.schema.name}; name another file")
+            raise OtherKind(f"{self.path}: a database, but not one of {self.schema.name}; name another file")
         if version > self.schema.version:
             raise StoreError(
                 f"{self.path}: written by a newer fallline (format {version}, this one knows up to "
@@ -154,6 +158,8 @@ class Store:
             if isinstance(error, (sqlite3.IntegrityError, sqlite3.ProgrammingError)):
                 raise
             raise StoreError(f"{self.path}: {_explain(error)}") from error
+        except UnicodeDecodeError as error:
+            raise StoreError(f"{self.path}: {_DAMAGED.format('a part of it is no text')}") from error
 
     def close(self) -> None:
         self._database.close()
@@ -211,6 +217,9 @@ def _statements(script: str) -> Iterator[str]:
         yield statement
 
 
+_DAMAGED = "a damaged results file ({}); restore a copy, or name another file"
+
+
 def _explain(error: sqlite3.DatabaseError) -> str:
     text = str(error)
     if "full" in text:
@@ -220,7 +229,9 @@ def _explain(error: sqlite3.DatabaseError) -> str:
     if "not a database" in text:
         return "not a results file, or one whose beginning is damaged; name another file"
     if "malformed" in text or "no such table" in text or "no such column" in text or "disk I/O" in text:
-        return f"a damaged results file ({text}); restore a copy, or name another file"
+        return _DAMAGED.format(text)
+    if "decode" in text:  # it quotes the text, on several lines
+        return _DAMAGED.format("a part of it is no text")
     if "readonly" in text or "unable to open" in text:
         return f"cannot be written ({text}); name another file"
     return f"cannot be used ({text}); name another file"

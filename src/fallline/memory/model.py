@@ -65,11 +65,14 @@ def memory_of(optimizer: RuleOptimizer, lowering: str = "native") -> Memory:
     """
     sizes: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     programs: set[Program] = set()
+    stepped = 0
     parameters = [param for group in optimizer.param_groups for param in group["params"]]
     for one in stored_by(optimizer):
         sizes[one.state][one.format] += one.bytes
     for group in optimizer.param_groups:
-        programs |= {program_for(optimizer, group, param) for param in filter(_is_stepped, group["params"])}
+        members = list(filter(_is_stepped, group["params"]))
+        stepped += len(members)
+        programs |= {program_for(optimizer, group, param) for param in members}
     masters = sum(sizes.pop(MASTER, {}).values())
     scalars = {name for program in programs for name, state in program.states.items() if state.shape == "scalar"}
     return Memory(
@@ -77,8 +80,7 @@ def memory_of(optimizer: RuleOptimizer, lowering: str = "native") -> Memory:
         gradients=sum(map(tensor_bytes, filter(_is_stepped, parameters))),
         states={name: dict(by_format) for name, by_format in sizes.items()},
         masters=masters,
-        # Frozen parameters have a place in the common tensors, too, because they may require gradients later.
-        counters=len(parameters) * (torch.float32.itemsize + len(scalars) * torch.float64.itemsize) if programs else 0,
+        counters=stepped * (torch.float32.itemsize + len(scalars) * torch.float64.itemsize),
         temporaries=temporaries(optimizer, lowering),
     )
 

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fallline.distributed.dtensors import is_distributed, local_of, mesh_of, placements_of
 from fallline.lower.item import real_view
-from fallline.optim.layout import has_computing_dtype, is_distributed
+from fallline.optim.layout import has_computing_dtype
 from fallline.optim.plan import Bucket, Member, Plan
 from fallline.optim.sparse import Sparse, checked_sparse
 
@@ -18,21 +19,22 @@ class Outdated(Exception):
     """The plan describes memory or a layout that a parameter or a state no longer has."""
 
 
-def bind(plan: Plan, groups: Sequence[Mapping[str, Any]]) -> list[Sparse]:
-    """Takes this step's gradients one by one; returns the sparse ones, which take a way of their own."""
+def bind(plan: Plan, groups: Sequence[Mapping[str, Any]], numbers: Sequence[int]) -> list[Sparse]:
+    """Takes the gradients of these parameters one by one, and looks at no other: a step over a few parameters costs
+    what these few cost.  Returns the sparse ones, which take a way of their own."""
     sparse: list[Sparse] = []
     try:
-        for bucket in plan.buckets:
-            sparse += _bind_checked(plan, bucket, groups)
+        for bucket, present in plan.positions_of(numbers).items():
+            sparse += _bind_checked(plan, bucket, groups, present)
     except BaseException:
         plan.release()
         raise
     return sparse
 
 
-def _bind_checked(plan: Plan, bucket: Bucket, groups: Sequence[Mapping[str, Any]]) -> list[Sparse]:
-    """Looks at every gradient that there is: a step over a few parameters costs what these few cost."""
-    present = bucket.with_gradient.find()
+def _bind_checked(
+    plan: Plan, bucket: Bucket, groups: Sequence[Mapping[str, Any]], present: Sequence[int]
+) -> list[Sparse]:
     if bucket.is_outdated(present):
         raise Outdated
     sparse: list[Sparse] = []
@@ -55,6 +57,7 @@ def _checked(member: Member, grad: Tensor) -> Tensor:
     """A gradient as the lowerings take it: dense, real, of the parameter's shape and device."""
     grad = grad.detach()
     refuse_unlike(member, grad)
+    grad = local_of(grad)
     if grad.layout != torch.strided:
         raise TypeError(
             f"the gradient of {member.name} has layout {grad.layout}; only dense ones are supported: "
@@ -66,8 +69,8 @@ def _checked(member: Member, grad: Tensor) -> Tensor:
 def refuse_unlike(member: Member, grad: Tensor) -> None:
     """Raises if a gradient cannot be of this parameter."""
     param, name = member.param, f"the gradient of {member.name}"
-    if is_distributed(grad):
-        raise TypeError(f"{name} is a DTensor; sharded gradients are not supported yet, use its local tensor")
+    if is_distributed(grad) or is_distributed(param):
+        _refuse_placed_otherwise(param, grad, name)
     if grad.device != param.device:
         raise ValueError(
             f"{name} is on {grad.device}, the parameter on {param.device}; use p.grad = p.grad.to(p.device)"
@@ -81,4 +84,15 @@ def refuse_unlike(member: Member, grad: Tensor) -> None:
         raise ValueError(
             f"{name} has shape {tuple(grad.shape)}, the parameter {tuple(param.shape)}; "
             "call zero_grad() and compute it anew"
+        )
+
+
+def _refuse_placed_otherwise(param: Tensor, grad: Tensor, name: str) -> None:
+    if is_distributed(grad) != is_distributed(param):
+        kinds = ["a DTensor" if is_distributed(tensor) else "a plain tensor" for tensor in (grad, param)]
+        raise TypeError(f"{name} is {kinds[0]}, the parameter {kinds[1]}; give it a gradient of its own kind")
+    if placements_of(grad) != placements_of(param) or mesh_of(grad) != mesh_of(param):
+        raise ValueError(
+            f"{name} has the placements {placements_of(grad)}, the parameter {placements_of(param)}; "
+            "use p.grad = p.grad.redistribute(p.device_mesh, p.placements)"
         )

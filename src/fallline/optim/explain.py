@@ -4,47 +4,44 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from fallline.lower.item import Place
 from fallline.optim.choose import choose_lowering
 from fallline.optim.group_reader import Readers
-from fallline.optim.states import Piece, bare_item
+from fallline.optim.pieces import Pieces
+from fallline.optim.printed import Printed, Stepped
+from fallline.optim.states import bare_item
+
+if TYPE_CHECKING:
+    from fallline.document.blocks import Document
 
 
 @dataclasses.dataclass(frozen=True)
-class Stepped:
+class SteppedBy(Stepped):
     """Parameters that one lowering steps for one reason."""
 
-    rule: str
     lowering: str
     reason: str
     """Why this lowering, or why not a faster one."""
-    groups: tuple[int, ...]
-    tensors: int
-    elements: int
 
 
-class Explanation(str):
-    """The result of ``optimizer.explain()``: the text to print, with the data that it was written from."""
+class Explanation(Printed[SteppedBy]):
+    """The result of ``optimizer.explain()``."""
 
-    parts: tuple[Stepped, ...]
     waiting: int
     """Parameters that had no gradient yet, and so have no state."""
 
-    def __new__(cls, parts: tuple[Stepped, ...], waiting: int) -> Explanation:
-        explanation = super().__new__(cls, "\n".join(_lines(parts, waiting)))
-        explanation.parts, explanation.waiting = parts, waiting
-        return explanation
+    def _repr_html_(self) -> str:
+        """Shown in a notebook as a table."""
+        from fallline.document.html.fragment import fragment
 
-    # Shown in a notebook or at the prompt as it is printed.
-    __repr__ = str.__str__
+        return fragment(_document(self.parts, self.waiting))
 
 
-def _lines(parts: Sequence[Stepped], waiting: int) -> list[str]:
+def _lines(parts: Sequence[SteppedBy], waiting: int) -> list[str]:
     several = len({part.rule for part in parts}) > 1
     lines = []
     for part in parts:
@@ -53,16 +50,45 @@ def _lines(parts: Sequence[Stepped], waiting: int) -> list[str]:
         rule = f"{part.rule}, " if several else ""
         lines.append(f"{named}: {tensors}, {part.elements:,} elements: {rule}{part.lowering} ({part.reason})")
     if waiting:
-        parameters = f"{waiting} parameter{'s have' if waiting > 1 else ' has'}"
-        lines.append(f"{parameters} had no gradient yet, and no state")
+        lines.append(_waiting(waiting))
     return lines
+
+
+def _waiting(count: int) -> str:
+    return f"{count} parameter{'s have' if count > 1 else ' has'} had no gradient yet, and no state"
+
+
+def _document(parts: Sequence[SteppedBy], waiting: int) -> Document:
+    from fallline.document.blocks import Document, Note, Table
+    from fallline.document.cells import Cell, Column, Number, Text
+
+    columns = [
+        Column("groups", align="left", key=True),
+        Column("rule", align="left"),
+        Column("tensors", digits="whole"),
+        Column("elements", digits="thousands"),
+        Column("runs by", align="left"),
+        Column("why", align="left", prose=True),
+    ]
+    rows: list[list[Cell]] = [
+        [
+            Text(", ".join(map(str, part.groups))),
+            Text(part.rule),
+            Number(part.tensors),
+            Number(part.elements),
+            Text(part.lowering),
+            Text(part.reason),
+        ]
+        for part in parts
+    ]
+    return Document([Table("", columns, rows), *([Note(_waiting(waiting))] if waiting else [])])
 
 
 def explain(
     readers: Readers,
     groups: Sequence[Mapping[str, Any]],
     states: Mapping[Tensor, Any],
-    places: Mapping[Tensor, Place],
+    pieces: Pieces,
 ) -> Explanation:
     found: dict[tuple[str, str, str], list[tuple[int, Tensor]]] = {}
     waiting = 0
@@ -73,18 +99,22 @@ def explain(
             if is_lazy(param):
                 waiting += 1
                 continue
-            piece = Piece(param, places.get(param))
+            piece = pieces.of(param)
             choice = choose_lowering(reader.program(group, len(piece.shape)), bare_item(piece), group)
             key = (reader.description.name, choice.lowering.name, choice.reason)
             found.setdefault(key, []).append((g, param))
             waiting += not states.get(param) and param.grad is None
     parts = tuple(
-        Stepped(
-            *key,
+        SteppedBy(
+            rule=rule,
+            lowering=lowering,
+            reason=reason,
             groups=tuple(dict.fromkeys(g for g, _ in members)),
             tensors=len(members),
             elements=sum(param.numel() for _, param in members),
         )
-        for key, members in found.items()
+        for (rule, lowering, reason), members in found.items()
     )
-    return Explanation(parts, waiting)
+    explanation = Explanation.of(parts, _lines(parts, waiting))
+    explanation.waiting = waiting
+    return explanation

@@ -1,4 +1,4 @@
-"""What a race would take: trials, hours and memory, before it begins.
+"""The cost of a race: trials, hours and memory, before it begins.
 
 From step times that its results file holds, or else from a few steps of every contestant: seconds, not minutes.
 """
@@ -33,15 +33,15 @@ from fallline.race.plan import (
     target_trials,
     trials,
 )
-from fallline.race.plan.foresight import FIXED_NOISE, TUNED_NOISE, Foresight, foresee, studies_within
+from fallline.race.plan.foresight import FIXED_NOISE, TUNED_NOISE, Foresight, Pace, enough, foresee
+from fallline.race.progress import RaceError
 from fallline.race.results import Calibrated, Results, resume
-from fallline.race.run import RaceError
 from fallline.workloads import Workload
 
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """Of one workload."""
+    """The cost of racing on one workload."""
 
     step_seconds: Mapping[str, float]
     """By contestant; without those that cannot take a step."""
@@ -49,7 +49,7 @@ class Cost:
     state_bytes: Mapping[str, int]
     """Held by the optimizer of a contestant between steps."""
     peak_bytes: int
-    """Of a worker, whichever contestant it runs."""
+    """The peak of a worker, whichever contestant it runs."""
     problems: tuple[str, ...]
 
 
@@ -58,7 +58,7 @@ class Estimate:
     trials: int
     to_run: int
     training_hours: float
-    """Of processes, if no trial ends early."""
+    """Hours of processes, if no trial ends early."""
     evaluation_hours: float
     jobs: int
     hours: float
@@ -66,20 +66,24 @@ class Estimate:
     calibration_seconds: float
     """Before the trials, at most, to measure steps that are not in the results file."""
     memory_gib: float
-    """Of all workers together."""
+    """The memory of all workers together."""
     ends_early: bool
     """Whether trials may end before their budget does; in an equal-time race none does."""
     by_workload: Mapping[str, Cost]
     left_out: tuple[str, ...] = ()
     """Why workloads cannot be raced, though others can."""
     load_average: float | None = None
-    """Of the machine, while steps were timed."""
+    """The load of the machine while steps were timed."""
     first_round_hours: float | None = None
-    """Of a race in rounds, at most; None in a fixed design."""
+    """Hours until the first look of a race in rounds, at most; None in a fixed design."""
     first_round: Foresight | None = None
     in_time: Foresight | None = None
-    """What could be known after the first round, and within the race's minutes."""
+    """The forecast for the first round and for the end, within the race's minutes."""
     minutes: float | None = None
+    within: float | None = None
+    enough_studies: int | None = None
+    """Of everybody, for a choice within that margin even if all are equal; None if that takes too many."""
+    enough_hours: float | None = None
 
     def lines(self) -> list[str]:
         lines = [f"{self.trials} trials, {self.to_run} to run, {self.jobs} side by side."]
@@ -116,6 +120,11 @@ class Estimate:
             )
         elif self.in_time is not None and self.in_time.studies > self.first_round.studies:
             lines.append(f"In {self.minutes:g} minutes: {self.in_time.line()}")
+        if self.enough_studies is not None and self.enough_hours is not None:
+            lines.append(
+                f"A choice within {100 * (self.within or 0.0):g} % takes at most {self.enough_studies} studies each, "
+                f"{duration(self.enough_hours)}, even if all are equal; far fewer where they differ."
+            )
         return lines
 
     def as_data(self) -> dict[str, Any]:
@@ -151,17 +160,18 @@ def estimate(
         )
         return last_end([sum(parts) for parts in seconds], jobs) / 3600
 
+    first_session = 0.0 if rules.clock == STEPS_CLOCK else step_costs.CALIBRATION_SECONDS * len(unknown) / 3600
     raced = [trial for trial in planned if trial.kind == RACE]
     others = hours_of([trial for trial in left if trial.kind != RACE])
     return Estimate(
-        **_foreseen(rules, len(contestants), len(entries), hours_of(raced), others),
+        **_foreseen(rules, len(contestants), len(entries), hours_of(raced), others + first_session),
         trials=len(planned),
         to_run=len(left),
         training_hours=sum(training for training, _ in spent) / 3600,
         evaluation_hours=sum(evaluation for _, evaluation in spent) / 3600,
         jobs=jobs,
         hours=last_end([training + evaluation for training, evaluation in spent], jobs) / 3600,
-        calibration_seconds=0.0 if rules.clock == STEPS_CLOCK else step_costs.CALIBRATION_SECONDS * len(unknown),
+        calibration_seconds=3600 * first_session,
         memory_gib=min(jobs, len(left)) * peak / 2**30,
         ends_early=rules.ruleset != BUDGET,
         by_workload=costs,
@@ -176,21 +186,26 @@ def _foreseen(rules: Rules, contestants: int, workloads: int, round_hours: float
         return {}
     noise = TUNED_NOISE if rules.tuned else FIXED_NOISE
     minutes = rules.minutes or rules.minutes_after_a_look
+    session = 0.0 if rules.clock == STEPS_CLOCK else step_costs.ONE_MORE_SESSION / 3600
+    pace = Pace(before, round_hours, rules.studies, session)
     found: dict[str, Any] = {
-        "first_round_hours": round_hours,
+        "first_round_hours": round_hours + session,
         "first_round": foresee(rules.studies, contestants, noise),
         "minutes": minutes,
     }
     if minutes is not None:
-        fit = min(MOST_STUDIES, studies_within(minutes / 60, round_hours, rules.studies, before))
+        fit = pace.studies_within(minutes / 60, MOST_STUDIES)
         waits = rules.minutes is None
         if fit >= rules.studies or waits:
             found["in_time"] = foresee(max(fit, rules.studies), contestants, noise)
+    studies = enough(rules.within, contestants, noise) if rules.within and rules.until is None else None
+    if studies is not None:
+        found |= {"within": rules.within, "enough_studies": studies, "enough_hours": pace.hours(studies)}
     return found
 
 
 def _seconds(trial: Trial, workload: Workload, cost: Cost, rules: Rules, reference: str) -> tuple[float, float]:
-    """Of training and of evaluation, if it does not end early."""
+    """Seconds of training and of evaluation of a trial that does not end early."""
     pace = cost.step_seconds.get(trial.contestant)
     if pace is None:  # a contestant that cannot take a step takes no time
         return 0.0, 0.0
@@ -235,7 +250,7 @@ def _costs(
 def _cost(
     engine: LocalEngine, entry: Entry, contestants: Sequence[Contestant], rules: Rules, known: _Stored
 ) -> Cost | str:
-    """Of one workload, or why it cannot be raced."""
+    """The cost of one workload, or why it cannot be raced."""
     # Twice, because the first one may have to make or load its data.
     for _ in range(2):
         checked = step_costs.check(engine, entry, entry.workload.target, rules.seed)
@@ -260,7 +275,7 @@ def _cost(
 
 @dataclasses.dataclass(frozen=True)
 class _Stored:
-    """What a results file holds of a race that has begun."""
+    """The part of a race that a results file already holds."""
 
     ended: Set[tuple[str, str, str, int, int]] = frozenset()
     """Trials: kind, workload, contestant, study, number."""
