@@ -54,8 +54,7 @@ def document(summary: Summary, path: Path) -> Document:
 def _answer(summary: Summary) -> list[Block]:
     found = answer_of(summary)
     code = [] if found.code is None else [Snippet(found.code, "python")]
-    headline = summary.lines[0]
-    return [*(Verdict(line, headline=line == headline) for line in found.lines), *code]
+    return [*(Verdict(line, headline=line in summary.lines) for line in found.lines), *code]
 
 
 def plan_document(plan: Estimate) -> Document:
