@@ -1,36 +1,24 @@
-"""Figures as PNG or SVG, drawn by matplotlib."""
+"""Figures as PNG or SVG, drawn by matplotlib; ``drawing/`` has the kinds of lines, landscapes, strips and intervals."""
 
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fallline.document.figures import Chart, Figure, HeatMap, Tile
+from fallline.document.drawing.inks import BLANK, EDGE, TIE
+from fallline.document.drawing.intervals import draw_intervals
+from fallline.document.drawing.landscape import draw_landscape
+from fallline.document.drawing.lines import draw_chart, draw_panels
+from fallline.document.drawing.strip import draw_strip
+from fallline.document.figures import Figure, HeatMap, Intervals, Landscape, Panels, Strip, Tile
 
 FORMATS = ("png", "svg")
 UNAVAILABLE = "figures need matplotlib; pip install 'fallline[bench]'"
-LINE_COLOURS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#222222",
-    "#7A5C3E",
-    "#8E5EA2",
-    "#94A832",
-    "#5D6D7E",
-)
-"""The first six are Okabe and Ito's, which stay apart for colour-blind eyes; dashes change with every third."""
-DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 TILE_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 """Okabe and Ito's colours, which colour-blind readers can distinguish; every tile also names its winner."""
-TIE, BLANK, EDGE, MARK = "#dddddd", "#ffffff", "#999999", "#555555"
 HATCH = "////"
 FAINTEST, STRONGEST_LEAD = 0.25, 8.0
 """The strength of the colour of a winner without a lead, and the lead from which on the colour is full."""
@@ -67,11 +55,7 @@ def save(figures: Sequence[Figure], path: Path, footer: str = "") -> None:
     FigureCanvasAgg(made)
     grid = made.add_gridspec(len(figures), 1, height_ratios=[tall for _, tall in sizes])
     for at, figure in enumerate(figures):
-        axes = made.add_subplot(grid[at, 0])
-        if isinstance(figure, HeatMap):
-            draw_map(axes, figure)
-        else:
-            draw_chart(axes, figure)
+        _draw(made, grid[at, 0], figure)
     if maps:
         handles = _legend(maps)
         made.legend(handles=handles, loc="outside upper center", ncols=min(6, len(handles)), fontsize=8, frameon=False)
@@ -83,65 +67,31 @@ def save(figures: Sequence[Figure], path: Path, footer: str = "") -> None:
 
 def _size(figure: Figure) -> tuple[float, float]:
     """Width and height in inches."""
-    return (9.0, 0.9 + 0.45 * len(figure.rows)) if isinstance(figure, HeatMap) else (8.6, 4.8)
+    if isinstance(figure, HeatMap):
+        return 9.0, 0.9 + 0.45 * len(figure.rows)
+    if isinstance(figure, Panels):
+        return 3.9 * figure.columns, 0.9 + 2.9 * math.ceil(len(figure.charts) / figure.columns)
+    if isinstance(figure, Strip):
+        return 0.95 * len(figure.columns), 0.7 + 0.95 * len(figure.rows)
+    if isinstance(figure, Intervals):
+        return 8.6, 1.4 + 0.62 * len(figure.rows)
+    return (8.6, 5.4) if isinstance(figure, Landscape) else (8.6, 4.8)
 
 
-# ------------------------------------------------------------------ lines
-
-
-def line_style(index: int) -> dict[str, Any]:
-    """The style of a line: the first eleven have a colour each, and with dashes up to 44 lines differ."""
-    turn, colour = divmod(index, len(LINE_COLOURS))
-    return {
-        "color": LINE_COLOURS[colour],
-        "linestyle": DASHES[(colour // 3 + turn) % len(DASHES)],
-        "linewidth": 1.8,
-    }
-
-
-def draw_chart(axes: Any, chart: Chart) -> None:
-    lines = itertools.accumulate(0 if series.extends else 1 for series in chart.series)
-    extended = any(series.extends for series in chart.series)
-    for index, series in zip(lines, chart.series, strict=True):
-        style = line_style(index - 1)
-        if extended:  # dashes say what is expected
-            style["linestyle"] = DASHES[2] if series.extends else DASHES[0]
-        label = None if series.extends else series.name
-        if chart.steps:
-            axes.step(series.x, series.y, where="post", label=label, **style)
-        else:
-            axes.plot(series.x, series.y, label=label, **style)
-        if series.low is not None and series.high is not None:
-            step = "post" if chart.steps else None
-            axes.fill_between(
-                series.x, series.low, series.high, step=step, color=style["color"], alpha=0.15, linewidth=0
-            )
-        if series.ends:
-            axes.plot(series.x[-1:], series.y[-1:], "o", color=style["color"], markersize=5, zorder=3)
-    for axis, set_scale in ((chart.x, axes.set_xscale), (chart.y, axes.set_yscale)):
-        if axis.log:
-            set_scale("log")
-    axes.set(xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
-    axes.set(xlabel=chart.x.label, ylabel=chart.y.label)
-    for mark in chart.marks:
-        axes.axhline(mark.y, color=MARK, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
-        axes.annotate(
-            mark.text, (1.0, mark.y), xycoords=axes.get_yaxis_transform(), xytext=(4, 0), textcoords="offset points",
-            va="center", fontsize=9, color=MARK,
-        )  # fmt: skip
-    for axis, place in ((chart.x, axes.set_xticks), (chart.y, axes.set_yticks)):
-        if axis.ticks is not None:
-            place(list(axis.ticks), list(axis.ticks.values()))
-    axes.set_title(chart.title, loc="left", fontweight="bold", pad=20.0 if chart.caption else None)
-    if chart.caption:
-        axes.annotate(
-            chart.caption, (0.0, 1.0), xycoords="axes fraction", xytext=(0, 6), textcoords="offset points",
-            fontsize=9, color=MARK,
-        )  # fmt: skip
-    axes.grid(color=TIE, linewidth=0.7)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=9)
+def _draw(made: Any, place: Any, figure: Figure) -> None:
+    """Draws a figure at its place in the picture: in axes, or in a part of its own where it needs several."""
+    if isinstance(figure, Panels):
+        draw_panels(made.add_subfigure(place), figure)
+    elif isinstance(figure, Strip):
+        draw_strip(made.add_subfigure(place), figure)
+    elif isinstance(figure, HeatMap):
+        draw_map(made.add_subplot(place), figure)
+    elif isinstance(figure, Intervals):
+        draw_intervals(made.add_subplot(place), figure)
+    elif isinstance(figure, Landscape):
+        draw_landscape(made.add_subplot(place), figure)
+    else:
+        draw_chart(made.add_subplot(place), figure)
 
 
 # ------------------------------------------------------------------ maps
