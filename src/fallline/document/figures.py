@@ -62,7 +62,7 @@ class Chart:
 
 @dataclasses.dataclass(frozen=True)
 class Panels:
-    """Several charts of the same lines, which share colours and one legend."""
+    """Several charts beside each other; if all have the same lines, they share one legend."""
 
     name: str
     title: str

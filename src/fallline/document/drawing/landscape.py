@@ -9,12 +9,16 @@ from fallline.document.figures import Landscape
 
 VALLEY = "Greys"
 """The colours of heights: grey, so that only paths have colours."""
+FADED = 1e4
+"""The factor by which the scale of greys goes on above the highest contour, so that none is dark."""
+THICK, THINNER = 3.4, 0.8
+"""Where paths share a valley, each is thinner than the one below it, so that all are seen."""
 
 
 def draw_landscape(axes: Any, figure: Landscape) -> None:
     import matplotlib.colors
 
-    scale = matplotlib.colors.LogNorm(figure.levels[0], figure.levels[-1] * 30)
+    scale = matplotlib.colors.LogNorm(figure.levels[0], figure.levels[-1] * FADED)
     axes.contourf(
         figure.columns, figure.rows, figure.heights, levels=figure.levels, norm=scale, cmap=VALLEY, extend="both"
     )
@@ -22,7 +26,7 @@ def draw_landscape(axes: Any, figure: Landscape) -> None:
         figure.columns, figure.rows, figure.heights, levels=figure.levels, colors=MARK, linewidths=0.4, alpha=0.6
     )
     for index, path in enumerate(figure.paths):
-        style = {**line_style(index), "linestyle": "-"}
+        style = {**line_style(index), "linestyle": "-", "linewidth": THICK * THINNER**index}
         axes.plot(path.x, path.y, **style, label=path.name, solid_joinstyle="round")
         axes.plot(path.x[-1:], path.y[-1:], "o", color=style["color"], markersize=7, markeredgecolor="white", zorder=4)
     axes.plot(*_start(figure), "s", color="white", markeredgecolor="black", markersize=7, zorder=5)

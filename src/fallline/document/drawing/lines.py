@@ -134,7 +134,10 @@ def _top(places: Sequence[float], group: Sequence[int], least: float) -> float:
 
 
 def draw_panels(part: Any, panels: Panels) -> None:
-    """Draws the charts into a part of the picture, row by row, with one legend below all of them."""
+    """Draws the charts into a part of the picture, row by row.
+
+    One legend serves all of them if they have the same lines; otherwise each has its own.
+    """
     rows = math.ceil(len(panels.charts) / panels.columns)
     grid = part.subplots(rows, panels.columns, squeeze=False)
     for axes in grid.flat[len(panels.charts) :]:
@@ -143,6 +146,11 @@ def draw_panels(part: Any, panels: Panels) -> None:
         draw_chart(axes, chart, legend=False)
         axes.set_title(chart.title, loc="left", fontsize=10, fontweight="bold")
     heading(part, panels.title, panels.caption)
-    if not any(chart.direct for chart in panels.charts):
-        handles, names = grid.flat[0].get_legend_handles_labels()
-        part.legend(handles, names, loc="outside lower center", ncols=min(6, len(names)), frameon=False, fontsize=10)
+    names = {tuple(series.name for series in chart.series) for chart in panels.charts}
+    if len(names) == 1:
+        handles, shown = grid.flat[0].get_legend_handles_labels()
+        part.legend(handles, shown, loc="outside lower center", ncols=min(6, len(shown)), frameon=False, fontsize=10)
+        return
+    for axes, chart in zip(grid.flat, panels.charts, strict=False):
+        if not chart.direct:
+            axes.legend(loc="best", frameon=False, fontsize=9)
