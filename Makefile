@@ -33,7 +33,7 @@ setup: .venv/.ready ## create .venv with everything needed, build the native lib
 
 .venv/.ready: .venv/.tools CMakeLists.txt $(NATIVE)
 	@echo "Installing fallline and what it needs (minutes the first time: torch is large)"
-	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,bench,ray,parquet]' </dev/null
+	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,bench,ray,parquet,report]' </dev/null
 	@if ls .venv/lib/python*/site-packages/fallline/native/libfallline_native.so >/dev/null 2>&1; \
 	    then echo "Ready, with the native library"; \
 	    else echo "Ready, without the native library: no compiler was found that builds its kernels (GCC 12, clang 12 or newer)"; fi

@@ -66,6 +66,8 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     detail: bool = False
     """Whether ``--quiet`` leaves the block out, as in every block."""
+    name: str = ""
+    """What a page calls it; the title by default."""
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.columns) for row in self.rows):
@@ -99,6 +101,8 @@ class Provenance:
     file: str = ""
     machine: str = ""
     """Processor, memory, versions and load, in one line."""
+    facts: Sequence[tuple[str, str]] = ()
+    """Further circumstances, each with its name: when, by which command, with which seed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +113,8 @@ class Document:
     """The same content for programs, with stable keys; the JSON renderer prints it in place of the blocks."""
     records: Table | None = None
     """Every number in one table, one line for each; the CSV renderer prints it in place of the tables."""
+    appendix: Sequence[Block] = ()
+    """Further tables and figures, for which a page has room and a terminal has not."""
 
     def brief(self) -> Document:
         """The document without its details."""

@@ -38,8 +38,9 @@ def exhibit(wishes: Wishes) -> Exhibit:
         "speedrun", "NanoGPT speedrun: minutes to a validation loss of 3.28 on 8 × H100",
         Axis("date of the record", -4, days[-1] + 44, months),
         Axis("minutes", 4.3, 50.0, {5: "5", 7: "7", 10: "10", 15: "15", 20: "20", 30: "30", 45: "45"}, log=True),
-        [Series("", days, minutes, points=[_words(taken, words) for _, taken, words in RECORDS])],
+        [Series("", days, minutes, words=[_words(taken, words) for _, taken, words in RECORDS])],
         steps=True,
+        points=True,
         direct=True,
     )  # fmt: skip
     gains = {words or date: before / after for (date, after, words), before in zip(RECORDS[1:], minutes, strict=False)}

@@ -121,13 +121,15 @@ def _head(summary: Summary, numbered: bool) -> list[str]:
 
 def _of_one(summary: Summary) -> list[Table]:
     rows = summary.board.rows
-    found = [table_of(_one_workload(summary), rows)]
-    return [*found, table_of(_spread(summary), rows)] if summary.board.studies > 1 else found
+    found = [table_of(_one_workload(summary), rows, name="Leaderboard")]
+    if summary.board.studies > 1:
+        found.append(table_of(_spread(summary), rows, name="How far studies differ"))
+    return found
 
 
 def _of_several(summary: Summary) -> list[Table]:
     rows = summary.board.rows
-    found = [table_of(_scores(summary), rows), table_of(_both_axes(summary), rows)]
+    found = [table_of(_scores(summary), rows, name="Leaderboard"), table_of(_both_axes(summary), rows, name="Costs")]
     for clock in summary.boards:
         if clock != WALL:
             found.append(table_of(_by_workload(summary, clock), rows, f"Median {clock} to target, by workload"))
@@ -327,7 +329,7 @@ def _quality(quality: Quality) -> Table:
         values = quality.values[name]
         spread: Cell = Range(min(values), max(values)) if values else Missing()
         rows.append((Text(name), number(quality.median(name)), spread))
-    return Table("", columns, rows)
+    return Table("", columns, rows, name=f"{quality.workload}: {quality.metric} at equal time")
 
 
 def _qualities(summary: Summary) -> list[Field]:

@@ -26,8 +26,9 @@ RANK: tuple[Field, Field] = ((Column("#", key=True, digits="whole"), lambda row:
 ABOVE_NEXT: Field = (Column("P(above\nnext)", digits=2), lambda row: number(row.above_next))
 
 
-def table_of(fields: Sequence[Field], rows: Iterable[Row], title: str = "") -> Table:
-    return Table(title, [column for column, _ in fields], [[cell(row) for _, cell in fields] for row in rows])
+def table_of(fields: Sequence[Field], rows: Iterable[Row], title: str = "", name: str = "") -> Table:
+    cells = [[cell(row) for _, cell in fields] for row in rows]
+    return Table(title, [column for column, _ in fields], cells, name=name)
 
 
 def interval(row: Row) -> Cell:
@@ -36,7 +37,7 @@ def interval(row: Row) -> Cell:
 
 def document(board: Leaderboard, found: Logs, *, published: bool, replay: Replay | None = None) -> Document:
     """Of AlgoPerf's logs; ``published``: scored by the rules of the scores that AlgoPerf has published."""
-    blocks: list[Block] = [table_of(_fields(board, hours_by_submission(found)), board.rows)]
+    blocks: list[Block] = [table_of(_fields(board, hours_by_submission(found)), board.rows, name="Leaderboard")]
     if board.compat:
         blocks.append(
             Paragraph("AlgoPerf's arithmetic: fewest evaluations for fastest trial, trapezoids for the integral.")

@@ -65,10 +65,10 @@ def _draw_line(axes: Any, chart: Chart, series: Series, style: dict[str, Any]) -
         axes.fill_between(series.x, series.low, series.high, step=step, color=style["color"], alpha=0.15, linewidth=0)
     if series.ends:
         axes.plot(series.x[-1:], series.y[-1:], "o", color=style["color"], markersize=5, zorder=3)
-    if series.points is not None:
+    if chart.points:
         axes.plot(series.x, series.y, "o", color=style["color"], markersize=5, zorder=3)
-        for x, y, words in zip(series.x, series.y, series.points, strict=True):
-            axes.annotate(words, (x, y), xytext=(6, 4), textcoords="offset points", fontsize=8.5, color=MARK)
+    for x, y, words in zip(series.x, series.y, series.words or (), strict=False):
+        axes.annotate(words, (x, y), xytext=(6, 4), textcoords="offset points", fontsize=8.5, color=MARK)
 
 
 # ------------------------------------------------------------------ names at the ends of lines

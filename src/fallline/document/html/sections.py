@@ -1,0 +1,167 @@
+"""One document of a page: its answer, its first table, its figures, further tables, notes, and provenance."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fallline.document.blocks import (
+    Block,
+    Document,
+    Heading,
+    Note,
+    Paragraph,
+    Provenance,
+    Snippet,
+    Table,
+    Verdict,
+    map_table,
+)
+from fallline.document.csv import csv_text
+from fallline.document.figures import Chart, Figure, HeatMap
+from fallline.document.html.charts import chart_figure
+from fallline.document.html.descriptions import description
+from fallline.document.html.fragment import sentence
+from fallline.document.html.maps import map_figure
+from fallline.document.html.tables import table_element
+from fallline.document.html.tags import element, file_name, opening, text
+
+FEW_ROWS = 4
+"""A table with fewer rows needs no filter."""
+
+
+class Islands:
+    """The data of all figures and tables of a page, by the names that their elements have."""
+
+    def __init__(self) -> None:
+        self.figures: dict[str, dict[str, Any]] = {}
+        self.tables: dict[str, dict[str, str]] = {}
+
+    def data(self) -> dict[str, Any]:
+        return {"figures": self.figures, "tables": self.tables}
+
+
+def section(identity: str, kind: str, document: Document, islands: Islands) -> str:
+    blocks = [*document.blocks, *document.appendix]
+    tables = [block for block in blocks if isinstance(block, Table) and block.rows]
+    figures = [block for block in blocks if isinstance(block, (Chart, HeatMap))]
+    names = (f"{identity}-{number}" for number in itertools.count())
+    parts = [_answer(kind, document.blocks)]
+    parts += [_table(next(names), table, islands) for table in tables[:1]]
+    parts += [_place(next(names), list(place), islands) for place in _places(figures)]
+    parts += [_table(next(names), table, islands) for table in tables[1:]]
+    parts += [_notes(document.blocks), _provenance(document.provenance)]
+    return element("article", "".join(parts), id=identity, class_="result")
+
+
+# ------------------------------------------------------------------ sentences
+
+
+def _answer(kind: str, blocks: Sequence[Block]) -> str:
+    """The verdict on top, then what was asked and code to paste."""
+    first, *others = [block.text for block in blocks if isinstance(block, Verdict)] or [""]
+    parts = [element("p", text(kind), class_="kind")]
+    parts += [element("h2", text(first))] if first else []
+    parts += [element("p", text(line)) for line in others]
+    asked = [block for block in blocks if _is_sentence(block) and not block.detail]
+    parts += [element("div", "".join(map(sentence, asked)), class_="asked")] if asked else []
+    parts += [_snippet(block) for block in blocks if isinstance(block, Snippet)]
+    return element("section", "".join(parts), class_="answer")
+
+
+def _is_sentence(block: Block) -> bool:
+    return isinstance(block, (Heading, Paragraph, Note))
+
+
+def _snippet(block: Snippet) -> str:
+    code = element("pre", element("code", text(block.text)), tabindex="0")
+    tools = element("button", "Copy", type="button", class_="tool copy")
+    return element("div", code + tools, class_="snippet")
+
+
+def _notes(blocks: Iterable[Block]) -> str:
+    said = [block for block in blocks if _is_sentence(block) and block.detail]
+    if not said:
+        return ""
+    items = "".join(element("li", sentence(block)) for block in said)
+    return element("section", element("h3", "Notes") + element("ul", items), class_="notes")
+
+
+def _provenance(provenance: Provenance) -> str:
+    facts = [("data", provenance.data), ("file", provenance.file), ("machine", provenance.machine), *provenance.facts]
+    rows = "".join(element("dt", text(name)) + element("dd", text(value)) for name, value in facts if value)
+    if not rows:
+        return ""
+    return element("section", element("h3", "Where this comes from") + element("dl", rows), class_="provenance")
+
+
+# ------------------------------------------------------------------ tables
+
+
+def _table(identity: str, table: Table, islands: Islands) -> str:
+    name = table.name or table.title or "Table"
+    islands.tables[identity] = {"name": file_name(name), "csv": csv_text(Document([table]))}
+    tools = ""
+    if len(table.rows) >= FEW_ROWS:
+        tools = opening("input", type="search", placeholder="Filter", aria_label=f"Filter the rows of {name}")
+        tools += element("span", "", class_="count", role="status")
+    tools += element("button", "CSV", type="button", class_="tool csv", aria_label=f"Save {name} as CSV")
+    head = element("h3", text(name), id=f"{identity}-name") + element("div", tools, class_="tools")
+    around = element(
+        "div",
+        table_element(table, identity),
+        class_="scroll",
+        tabindex="0",
+        role="region",
+        aria_labelledby=f"{identity}-name",
+    )
+    return element("section", element("div", head, class_="bar") + around, class_="block table")
+
+
+# ------------------------------------------------------------------ figures
+
+
+def _places(figures: Iterable[Figure]) -> Iterable[Iterable[Figure]]:
+    """Figures that stand in one place; those without a place have one each."""
+    numbers = itertools.count()
+    return (group for _, group in itertools.groupby(figures, lambda one: getattr(one, "place", "") or next(numbers)))
+
+
+def _place(identity: str, figures: Sequence[Figure], islands: Islands) -> str:
+    if len(figures) == 1:
+        return _figure(identity, figures[0], islands)
+    names = [f"{identity}-{at}" for at in range(len(figures))]
+    tabs = "".join(
+        element("button", text(figure.view), type="button", role="tab", id=f"{name}-tab", aria_controls=f"{name}-panel")
+        for name, figure in zip(names, figures, strict=True)
+    )
+    panels = "".join(
+        element(
+            "div", _figure(name, figure, islands), role="tabpanel", id=f"{name}-panel", aria_labelledby=f"{name}-tab"
+        )
+        for name, figure in zip(names, figures, strict=True)
+    )
+    return element("div", tabs, class_="tabs views", role="tablist", aria_label=figures[0].place) + panels
+
+
+def _figure(identity: str, figure: Figure, islands: Islands) -> str:
+    is_map = isinstance(figure, HeatMap)
+    made = map_figure(figure) if isinstance(figure, HeatMap) else chart_figure(figure)
+    title, caption = (figure.caption or figure.title, "") if is_map else (figure.title, figure.caption)
+    islands.figures[identity] = {**made, "name": file_name(figure.name), "title": title}
+    saves = "".join(
+        element("button", form.upper(), type="button", class_="tool save", data_form=form, aria_label=label)
+        for form in ("png", "svg", "csv")
+        for label in [f"Save {title} as {form.upper()}"]
+    )
+    head = element("h3", text(title)) + element("div", saves, class_="tools")
+    caption = element("p", text(caption), class_="caption") if caption else ""
+    legend = element("div", "", class_="legend", role="group", aria_label=f"Shown in {title}")
+    plot = element("div", "", class_="plot", id=identity, role="img", aria_label=description(figure))
+    table = ""
+    if isinstance(figure, HeatMap):
+        table = element("summary", "The same as a table") + table_element(map_table(figure))
+        table = element("details", table, class_="scroll")
+    inner = element("div", head, class_="bar") + caption + legend + plot + table
+    return element("section", inner, class_="block figure")
