@@ -57,6 +57,13 @@ class Chart:
     marks: Sequence[Mark] = ()
     direct: bool = False
     """Whether lines carry their names at their ends, where a legend would be a detour."""
+    points: bool = False
+    """Whether every point of a line has a dot, because few were measured."""
+    place: str = ""
+    """Figures that follow each other and have the same place show the same from several sides; a page shows one of
+    them at a time."""
+    view: str = ""
+    """The side that this one shows, in a word or two."""
     detail: bool = True
 
 
