@@ -46,6 +46,7 @@ BELOW = {
         "workloads",
     },
     "race": {"document", "measure", "memory", "optim", "score", "training", "workloads"},
+    "gallery": {"catalogue", "document", "measure", "memory", "score", "training", "workloads"},
 }
 """Folder, or module at the top → those it may import; docs/architecture.md shows the same order.
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fallline.cli import contestants, data, doctor, optimizers, results, score
+from fallline.cli import contestants, data, doctor, gallery, optimizers, results, score
 from fallline.cli.exit_codes import run
 from fallline.cli.race.command import race
 from fallline.cli.step.command import step
@@ -30,6 +30,7 @@ app.command("contestants")(contestants.contestants)
 app.add_typer(results.app, name="results")
 app.command("score")(score.score)
 app.command("step")(step)
+app.command("gallery")(gallery.gallery)
 
 
 def _print_version(wanted: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from fallline.cli.output import NotWritten, Shown, emit
 
 if TYPE_CHECKING:
     from fallline.document.blocks import Document
+    from fallline.gallery.catalogue import Entry
     from fallline.gallery.exhibit import Exhibit
 
 PAGE = "index.html"
@@ -74,9 +76,7 @@ def gallery(
             typer.echo(f"  {time.monotonic() - since:.1f} s", err=True)
     from fallline.gallery.page import document
 
-    page = document([(one, made[one.name]) for one in wanted], files, out / PAGE)
-    _write_page(page, out / PAGE)
-    emit(page, form, quiet=quiet)
+    emit(document([(one, made[one.name]) for one in wanted], files, _page(wanted, made, out)), form, quiet=quiet)
 
 
 def _list() -> Document:
@@ -104,10 +104,12 @@ def _optimizers(names: list[str]) -> tuple[str, ...]:
 
 def _check_folder(folder: Path) -> None:
     """Makes the folder, before any work is done for it."""
-    from fallline.document.picture import UNAVAILABLE, available
+    from fallline.document import picture
+    from fallline.document.html import library
 
-    if not available():
-        raise BadInput(UNAVAILABLE)
+    for needed in (picture, library):
+        if not needed.available():
+            raise BadInput(needed.UNAVAILABLE)
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"--out {folder}: this is a file; name a folder")
     try:
@@ -127,5 +129,15 @@ def _drawn(exhibit: Exhibit, folder: Path) -> list[Path]:
         raise NotWritten(f"--out {folder}: could not be written ({error.strerror or error})") from error
 
 
-def _write_page(page: Document, file: Path) -> None:
-    raise NotImplementedError
+def _page(wanted: list[Entry], made: Mapping[str, Exhibit], folder: Path) -> Path:
+    """One page with all figures, in one file."""
+    from fallline.document.html.page import Section, page
+    from fallline.gallery.page import section
+
+    sections = [Section(one.title, one.name, section(one, made[one.name])) for one in wanted]
+    file = folder / PAGE
+    try:
+        file.write_text(page("The gallery", sections, together=True), encoding="utf-8")
+    except OSError as error:
+        raise NotWritten(f"--out {folder}: could not be written ({error.strerror or error})") from error
+    return file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from fallline.document.drawing.strip import draw_strip
 from fallline.document.figures import Figure, HeatMap, Intervals, Landscape, Panels, Strip, Tile
 
 FORMATS = ("png", "svg")
+DPI = 150
 UNAVAILABLE = "figures need matplotlib; pip install 'fallline[bench]'"
 TILE_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 """Okabe and Ito's colours, which colour-blind readers can distinguish; every tile also names its winner."""
@@ -41,8 +43,20 @@ def save_all(figures: Sequence[Figure], folder: Path) -> list[Path]:
     return written
 
 
+def png(figure: Figure) -> bytes:
+    """One figure as the content of a file."""
+    made = io.BytesIO()
+    _picture([figure]).savefig(made, format="png", dpi=DPI)
+    return made.getvalue()
+
+
 def save(figures: Sequence[Figure], path: Path, footer: str = "") -> None:
     """Draws all figures in one picture, one below the other; the ending of the file chooses the format."""
+    # Without dates the same data gives the same file.
+    _picture(figures, footer).savefig(path, dpi=DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def _picture(figures: Sequence[Figure], footer: str = "") -> Any:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure as Canvas
@@ -61,8 +75,7 @@ def save(figures: Sequence[Figure], path: Path, footer: str = "") -> None:
         made.legend(handles=handles, loc="outside upper center", ncols=min(6, len(handles)), fontsize=8, frameon=False)
     if footer:
         made.supxlabel(footer, fontsize=8)
-    # Without dates the same data gives the same file.
-    made.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    return made
 
 
 def _size(figure: Figure) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Performance profiles and the score against τ_max: of AlgoPerf's logs where there are some, of our miniature otherwise."""
+"""Performance profiles and the score against τ_max: of AlgoPerf's logs, or of our miniature where there are none."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""All figures that were made, as one document: each below its title, with its caption and the source of its data."""
+"""The figures that were made, as documents: one for the terminal and programs, and a section of the page for each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fallline.document.blocks import Block, Document, Heading, Note, Paragraph
+from fallline.document.blocks import Block, Document, Heading, Note, Paragraph, Verdict
 from fallline.gallery.catalogue import Entry
 from fallline.gallery.exhibit import Exhibit
 
@@ -13,10 +13,10 @@ from fallline.gallery.exhibit import Exhibit
 def document(made: Sequence[tuple[Entry, Exhibit]], files: Mapping[str, Sequence[Path]], page: Path) -> Document:
     blocks: list[Block] = []
     for entry, exhibit in made:
-        blocks += [Heading(entry.title, detail=True), *exhibit.figures, Paragraph(exhibit.caption, detail=True)]
-        blocks.append(Note(f"Data: {exhibit.data}."))
+        blocks += [Heading(entry.title, detail=True), Paragraph(exhibit.caption, detail=True)]
+        blocks.append(Paragraph(exhibit.data, lead="data", tone="dim", detail=True))
         blocks.append(Paragraph(", ".join(map(str, files[entry.name])), lead="files"))
-    blocks.append(Paragraph(str(page), lead="page"))
+    blocks.append(Paragraph(str(page), lead="all of them"))
     result = {
         entry.name: {
             "title": entry.title,
@@ -28,3 +28,9 @@ def document(made: Sequence[tuple[Entry, Exhibit]], files: Mapping[str, Sequence
         for entry, exhibit in made
     }
     return Document(blocks, result={"page": str(page), "figures": result})
+
+
+def section(entry: Entry, exhibit: Exhibit) -> Document:
+    return Document(
+        [Verdict(entry.title), Paragraph(exhibit.caption), *exhibit.figures, Note(f"Data: {exhibit.data}.")]
+    )

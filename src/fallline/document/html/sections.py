@@ -19,11 +19,12 @@ from fallline.document.blocks import (
     map_table,
 )
 from fallline.document.csv import csv_text
-from fallline.document.figures import Chart, Figure, HeatMap
+from fallline.document.figures import Figure, HeatMap, Panels
 from fallline.document.html.charts import chart_figure
 from fallline.document.html.descriptions import description
 from fallline.document.html.fragment import sentence
 from fallline.document.html.maps import map_figure
+from fallline.document.html.stills import STILLS, still
 from fallline.document.html.tables import table_element
 from fallline.document.html.tags import element, file_name, opening, text
 
@@ -45,7 +46,7 @@ class Islands:
 def section(identity: str, kind: str, document: Document, islands: Islands) -> str:
     blocks = [*document.blocks, *document.appendix]
     tables = [block for block in blocks if isinstance(block, Table) and block.rows]
-    figures = [block for block in blocks if isinstance(block, (Chart, HeatMap))]
+    figures = [block for block in blocks if isinstance(block, Figure)]
     names = (f"{identity}-{number}" for number in itertools.count())
     parts = [_answer(kind, document.blocks)]
     parts += [_table(next(names), table, islands) for table in tables[:1]]
@@ -146,6 +147,10 @@ def _place(identity: str, figures: Sequence[Figure], islands: Islands) -> str:
 
 
 def _figure(identity: str, figure: Figure, islands: Islands) -> str:
+    if isinstance(figure, STILLS):
+        return still(figure)
+    if isinstance(figure, Panels):
+        return _panels(identity, figure, islands)
     is_map = isinstance(figure, HeatMap)
     made = map_figure(figure) if isinstance(figure, HeatMap) else chart_figure(figure)
     title, caption = (figure.caption or figure.title, "") if is_map else (figure.title, figure.caption)
@@ -165,3 +170,11 @@ def _figure(identity: str, figure: Figure, islands: Islands) -> str:
         table = element("details", table, class_="scroll")
     inner = element("div", head, class_="bar") + caption + legend + plot + table
     return element("section", inner, class_="block figure")
+
+
+def _panels(identity: str, figure: Panels, islands: Islands) -> str:
+    """Its charts beside each other where there is room, each with a legend of its own."""
+    caption = element("p", text(figure.caption), class_="caption") if figure.caption else ""
+    charts = "".join(_figure(f"{identity}-{at}", chart, islands) for at, chart in enumerate(figure.charts))
+    inner = element("h3", text(figure.title)) + caption + element("div", charts, class_="panels")
+    return element("section", inner, class_="block")
