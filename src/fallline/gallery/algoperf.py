@@ -58,7 +58,7 @@ def caption(board: Leaderboard) -> str:
         f"{len(board.rows)} submissions on {len(board.workloads)} workloads, {board.studies} studies each. A profile "
         f"says on which share of the workloads a submission is within τ times the fastest one's time; the score is the "
         f"area under it up to τ = {board.tau_max:g}. {first.contestant} scores {first.score:.4f} ({first.interval}), "
-        f"and is the fastest on {share} of {len(board.workloads)} workloads; {last.contestant} scores {last.score:.4f}. "
+        f"and is the fastest on {share} of {len(board.workloads)}; {last.contestant} scores {last.score:.4f}. "
         f"{board.verdict}"
     )
 
