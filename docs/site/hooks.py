@@ -18,11 +18,17 @@ sys.path[:0] = [str(DOCS), str(DOCS / "site")]
 
 import equations  # noqa: E402
 import navigation  # noqa: E402
+import npm  # noqa: E402
 import optimizer_pages  # noqa: E402
 
 LINK = re.compile(r"\[([^\]]*)\]\((?!\w+:|#)([^)\s]+)\)")
 SOURCES = {"changelog.md": ROOT / "CHANGELOG.md", "contributing.md": ROOT / "CONTRIBUTING.md"}
 """Pages whose text is kept elsewhere in the repository."""
+
+KATEX, IFRAME_WORKER = "0.19.1", "1.0.4"
+SHIM_ELSEWHERE = "https://unpkg.com/iframe-worker/shim"
+SHIM = "assets/iframe-worker.js"
+"""The theme's search needs it in a page that is opened from a file, and would ask another server for it."""
 
 _made: dict[equations.Equation, str] = {}
 
@@ -45,10 +51,12 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, text in config.extra["generated"].items():
         files.append(File.generated(config, name, content=text))
-    library = equations.katex(ROOT / "build" / "npm")
+    library = npm.package("katex", KATEX) / "dist"
     for path in [library / "katex.min.css", *sorted((library / "fonts").glob("*.woff2"))]:
         name = f"assets/katex/{path.relative_to(library)}"
         files.append(File.generated(config, name, abs_src_path=str(path)))
+    shim = npm.package("iframe-worker", IFRAME_WORKER) / "shim" / "index.js"
+    files.append(File.generated(config, SHIM, abs_src_path=str(shim)))
     everything = [tex for file in files.documentation_pages() for tex in equations.found_in(file.content_string)]
     _made.update(equations.rendered(everything, library))
     return files
@@ -64,6 +72,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     return equations.filled(html, _made)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    return output.replace(SHIM_ELSEWHERE, os.path.relpath(SHIM, os.path.dirname(page.file.dest_uri) or "."))
+
+
+def on_post_template(output: str, template_name: str, config: MkDocsConfig) -> str:
+    return output.replace(SHIM_ELSEWHERE, SHIM)
 
 
 def _link(found: re.Match[str], page: str, folder: Path, files: Files) -> str:
