@@ -45,8 +45,9 @@ BELOW = {
         "training",
         "workloads",
     },
+    "footprint": {"document", "lower", "measure", "memory", "optim", "rules", "training", "workloads"},
     "race": {"document", "measure", "memory", "optim", "score", "training", "workloads"},
-    "gallery": {"catalogue", "document", "measure", "memory", "score", "training", "workloads"},
+    "gallery": {"catalogue", "document", "footprint", "measure", "memory", "score", "training", "workloads"},
 }
 """Folder, or module at the top → those it may import; docs/architecture.md shows the same order.
 

@@ -1,4 +1,4 @@
-"""Packages from npm, by the node that the site's requirements bring: fetched when the site is built, not when it is read."""
+"""Packages from npm, by the node of the site's requirements: fetched when the site is built, not when it is read."""
 
 from __future__ import annotations
 

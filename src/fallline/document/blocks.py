@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from fallline.document.cells import Cell, Column, Text, text_of
-from fallline.document.figures import Figure, HeatMap
+from fallline.document.cells import Cell, Column, Number, Text, text_of
+from fallline.document.figures import Figure, HeatMap, StackedBars
 
 Tone = Literal["plain", "dim", "strong"]
 
@@ -144,3 +144,15 @@ def map_table(figure: HeatMap) -> Table:
         tiles = [figure.tiles.get((column, row)) for column in figure.columns]
         rows.append([Text(row), *(Text(tile.text if tile else "") for tile in tiles)])
     return Table(figure.title, columns, rows)
+
+
+def bars_table(figure: StackedBars) -> Table:
+    """The sections of stacked bars as a table, with a line for their sum."""
+    columns = [Column("", name="part", align="left", key=True)]
+    columns += [Column(bar.name, unit=figure.unit, digits=figure.digits) for bar in figure.bars]
+    values = [{part.name: part.value for part in bar.parts} for bar in figure.bars]
+    rows: list[list[Cell]] = [
+        [Text(name), *(Number(found.get(name, 0.0)) for found in values)] for name in figure.sections
+    ]
+    rows.append([Text("in all"), *(Number(bar.total) for bar in figure.bars)])
+    return Table(f"{figure.title}, {figure.unit}", columns, rows)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from fallline.document.numbers import Digits
+
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
@@ -180,4 +182,53 @@ class HeatMap:
     detail: bool = True
 
 
-Figure = Chart | Panels | Landscape | Strip | Intervals | HeatMap
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One section of a stacked bar."""
+
+    name: str
+    value: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Bar:
+    """Sections that add up, in the order in which they are stacked."""
+
+    name: str
+    parts: Sequence[Part]
+
+    @property
+    def total(self) -> float:
+        return sum(part.value for part in self.parts)
+
+
+@dataclasses.dataclass(frozen=True)
+class StackedBars:
+    """Bars made of sections; sections of one name have one colour in all bars."""
+
+    name: str
+    title: str
+    unit: str
+    bars: Sequence[Bar]
+    limits: Sequence[Mark] = ()
+    """Sizes that the bars are held against; one that lies far beyond the longest bar is left out of a picture."""
+    caption: str = ""
+    digits: Digits = "three"
+    detail: bool = False
+
+    @property
+    def sections(self) -> list[str]:
+        """The names of all sections, each once."""
+        return list(dict.fromkeys(part.name for bar in self.bars for part in bar.parts))
+
+    @property
+    def longest(self) -> float:
+        return max((bar.total for bar in self.bars), default=0.0)
+
+    @property
+    def limits_shown(self) -> list[Mark]:
+        """Those within reach of the longest bar."""
+        return [mark for mark in self.limits if mark.y <= 1.3 * self.longest]
+
+
+Figure = Chart | Panels | Landscape | Strip | Intervals | StackedBars | HeatMap

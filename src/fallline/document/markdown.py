@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from fallline.document.blocks import Block, Document, Heading, Note, Paragraph, Snippet, Table, Verdict, map_table
-from fallline.document.figures import HeatMap
+from fallline.document.blocks import (
+    Block,
+    Document,
+    Heading,
+    Note,
+    Paragraph,
+    Snippet,
+    Table,
+    Verdict,
+    bars_table,
+    map_table,
+)
+from fallline.document.figures import HeatMap, StackedBars
 
 
 def markdown(document: Document) -> str:
@@ -37,6 +48,8 @@ def _part(block: Block) -> str:
         return f"```{block.language}\n{block.text}\n```"
     if isinstance(block, HeatMap):
         return _table(map_table(block))
+    if isinstance(block, StackedBars):
+        return _table(bars_table(block))
     return _table(block) if isinstance(block, Table) else ""
 
 

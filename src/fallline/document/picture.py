@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fallline.document.drawing.inks import BLANK, EDGE, TIE
+from fallline.document.drawing.bars import draw_bars
+from fallline.document.drawing.inks import BLANK, EDGE, TIE, ink_on
 from fallline.document.drawing.intervals import draw_intervals
 from fallline.document.drawing.landscape import draw_landscape
 from fallline.document.drawing.lines import draw_chart, draw_panels
 from fallline.document.drawing.strip import draw_strip
-from fallline.document.figures import Figure, HeatMap, Intervals, Landscape, Panels, Strip, Tile
+from fallline.document.figures import Figure, HeatMap, Intervals, Landscape, Panels, StackedBars, Strip, Tile
 
 FORMATS = ("png", "svg")
 DPI = 150
@@ -99,6 +100,8 @@ def _draw(made: Any, place: Any, figure: Figure) -> None:
         draw_strip(made.add_subfigure(place), figure)
     elif isinstance(figure, HeatMap):
         draw_map(made.add_subplot(place), figure)
+    elif isinstance(figure, StackedBars):
+        draw_bars(made.add_subplot(place), figure)
     elif isinstance(figure, Intervals):
         draw_intervals(made.add_subplot(place), figure)
     elif isinstance(figure, Landscape):
@@ -121,7 +124,7 @@ def draw_map(axes: Any, figure: HeatMap) -> None:
                 Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=fill, hatch=hatch, edgecolor=EDGE, linewidth=0.5)
             )
             if tile is not None:
-                axes.text(x, y, _words(tile), ha="center", va="center", fontsize=8, color=_ink(fill))
+                axes.text(x, y, _words(tile), ha="center", va="center", fontsize=8, color=ink_on(fill))
     axes.set_xlim(-0.5, len(figure.columns) - 0.5)
     axes.set_ylim(len(figure.rows) - 0.5, -0.5)
     axes.set_xticks(range(len(figure.columns)), list(figure.columns))
@@ -140,27 +143,19 @@ def _words(tile: Tile) -> str:
 
 def _fill(figure: HeatMap, tile: Tile | None) -> tuple[Any, str | None]:
     """Colour and hatching of a tile."""
-    from matplotlib.colors import to_rgb
-
     if tile is None:
-        return to_rgb(BLANK), None
+        return _rgb(BLANK), None
     if tile.set_aside:
-        return to_rgb(BLANK), HATCH
+        return _rgb(BLANK), HATCH
     if tile.winner is None:
-        return to_rgb(TIE), None
+        return _rgb(TIE), None
     strength = FAINTEST + (1 - FAINTEST) * min(1.0, math.log(max(1.0, tile.lead)) / math.log(STRONGEST_LEAD))
-    pure = to_rgb(_tile_colour(figure, tile.winner))
+    pure = _rgb(_tile_colour(figure, tile.winner))
     return tuple(1 - strength * (1 - part) for part in pure), None
 
 
 def _tile_colour(figure: HeatMap, name: str) -> str:
     return TILE_COLOURS[figure.contestants.index(name) % len(TILE_COLOURS)]
-
-
-def _ink(fill: Sequence[float]) -> str:
-    """Black or white, whichever is easier to read on that colour."""
-    red, green, blue = fill
-    return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.38 else "white"
 
 
 def _legend(maps: Sequence[HeatMap]) -> list[Any]:

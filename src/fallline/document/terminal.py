@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from fallline.document.blocks import Block, Document, Heading, Note, Paragraph, Snippet, Table, Verdict, map_table
 from fallline.document.cells import Cell, Column, Mark, Text
-from fallline.document.figures import Figure, HeatMap, Tile
+from fallline.document.figures import Figure, HeatMap, StackedBars, Tile
 from fallline.document.fitting import Fitted, fit
+from fallline.document.stacked import lines as bar_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,11 +24,11 @@ CLEAR_LEAD = 2.0
 
 
 def show(document: Document, console: Console) -> None:
-    """Prints every block that a terminal can show; of the figures these are maps, and
+    """Prints every block that a terminal can show; of the figures these are maps and bars, and
     :mod:`~fallline.document.picture` draws all of them."""
     before: Block | None = None
     for block in document.blocks:
-        if isinstance(block, Figure) and not isinstance(block, HeatMap):
+        if isinstance(block, Figure) and not isinstance(block, (HeatMap, StackedBars)):
             continue
         if _apart(before, block):
             console.print()
@@ -49,7 +50,7 @@ def plain(document: Document, width: int) -> str:
 
 def _apart(before: Block | None, block: Block) -> bool:
     """Whether a blank line separates two blocks."""
-    sentences, set_off = (Paragraph, Note), (Table, HeatMap, Snippet)
+    sentences, set_off = (Paragraph, Note), (Table, HeatMap, StackedBars, Snippet)
     if before is None:
         return False
     if isinstance(before, set_off) or isinstance(block, set_off):
@@ -64,6 +65,8 @@ def _show(block: Block, console: Console) -> None:
         _show_table(block, console)
     elif isinstance(block, HeatMap):
         _show_map(block, console)
+    elif isinstance(block, StackedBars):
+        _show_bars(block, console)
     elif isinstance(block, Snippet):
         _show_snippet(block, console)
     elif isinstance(block, Heading):
@@ -175,3 +178,14 @@ def _colour(figure: HeatMap, tile: Tile | None) -> str:
         return "dim"
     colour = COLOURS[figure.contestants.index(tile.winner) % len(COLOURS)]
     return f"bold {colour}" if tile.lead >= CLEAR_LEAD else colour
+
+
+# ------------------------------------------------------------------ bars
+
+
+def _show_bars(figure: StackedBars, console: Console) -> None:
+    console.print(figure.title, style="bold")
+    for line in bar_lines(figure, console.width) if figure.bars else []:
+        console.print(line, no_wrap=True, overflow="ignore", crop=False)
+    if figure.caption:
+        console.print(figure.caption, style="dim")

@@ -28,6 +28,7 @@ ENTRIES = (
     Entry("losses", "Activations, and the two losses"),
     Entry("fashion_samples", "Fashion-MNIST: ten classes"),
     Entry("fashion_training", "Fashion-MNIST: SGD, momentum, Nesterov and Adam in six panels"),
+    Entry("gpt2_memory", "The memory of GPT-2 with 1.5 G parameters in training"),
 )
 NAMES = tuple(entry.name for entry in ENTRIES)
 

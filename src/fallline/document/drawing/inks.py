@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 LINE_COLOURS = (
@@ -45,3 +46,9 @@ def title(axes: Any, text: str, caption: str) -> None:
 def heading(part: Any, text: str, caption: str) -> None:
     """The same for a part of the picture that has several axes."""
     part.suptitle(f"{text}\n{caption}" if caption else text, x=0.01, ha="left", fontsize=11, fontweight="bold")
+
+
+def ink_on(fill: Sequence[float]) -> str:
+    """Black or white, whichever is easier to read on that colour."""
+    red, green, blue = fill
+    return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.38 else "white"

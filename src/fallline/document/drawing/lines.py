@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fallline.document.drawing.inks import DASHES, MARK, TIE, heading, line_style, title
-from fallline.document.figures import Axis, Chart, Panels, Series
+from fallline.document.figures import Axis, Chart, Mark, Panels, Series
 
 LABEL_HEIGHT = 0.052
 """The least distance between the names at the ends of lines, as a share of the height of a chart."""
@@ -29,18 +29,23 @@ def draw_chart(axes: Any, chart: Chart, legend: bool = True) -> None:
             set_scale("log")
     axes.set(xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
     axes.set(xlabel=chart.x.label, ylabel=chart.y.label)
-    for mark in chart.marks:
-        axes.axhline(mark.y, color=MARK, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
-        axes.annotate(
-            mark.text, (1.0, mark.y), xycoords=axes.get_yaxis_transform(), xytext=(4, 0), textcoords="offset points",
-            va="center", fontsize=9, color=MARK,
-        )  # fmt: skip
+    draw_marks(axes, chart.marks)
     draw_frame(axes, chart.x, chart.y)
     title(axes, chart.title, chart.caption)
     if chart.direct:
         _name_ends(axes, chart, colours)
     elif legend:
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=9)
+
+
+def draw_marks(axes: Any, marks: Sequence[Mark]) -> None:
+    """Dashed lines at heights, each with its text at the right edge."""
+    for mark in marks:
+        axes.axhline(mark.y, color=MARK, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
+        axes.annotate(
+            mark.text, (1.0, mark.y), xycoords=axes.get_yaxis_transform(), xytext=(4, 0), textcoords="offset points",
+            va="center", fontsize=9, color=MARK,
+        )  # fmt: skip
 
 
 def draw_frame(axes: Any, x: Axis, y: Axis | None = None) -> None:

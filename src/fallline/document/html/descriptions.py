@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from fallline.document.figures import Chart, Figure, HeatMap, Intervals, Landscape, Panels, Series, Strip
+from fallline.document.figures import Chart, Figure, HeatMap, Intervals, Landscape, Panels, Series, StackedBars, Strip
 from fallline.document.numbers import counted, written
 
 MOST_SERIES = 12
@@ -21,7 +21,17 @@ def description(figure: Figure) -> str:
         return " ".join(map(_of_chart, figure.charts))
     if isinstance(figure, Landscape):
         return _of_landscape(figure)
+    if isinstance(figure, StackedBars):
+        return _of_bars(figure)
     return _of_strip(figure) if isinstance(figure, Strip) else _of_intervals(figure)
+
+
+def _of_bars(figure: StackedBars) -> str:
+    bars = []
+    for bar in figure.bars:
+        parts = ", ".join(f"{part.name} {written(part.value, figure.digits)}" for part in bar.parts)
+        bars.append(f"{bar.name}, {written(bar.total, figure.digits)} {figure.unit}: {parts}.")
+    return f"{figure.title}. {' '.join(bars)}"
 
 
 def _of_landscape(figure: Landscape) -> str:

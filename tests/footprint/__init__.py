@@ -1,0 +1,1 @@
+"""What a whole training needs in memory."""
