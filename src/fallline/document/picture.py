@@ -143,14 +143,16 @@ def _words(tile: Tile) -> str:
 
 def _fill(figure: HeatMap, tile: Tile | None) -> tuple[Any, str | None]:
     """Colour and hatching of a tile."""
+    from matplotlib.colors import to_rgb
+
     if tile is None:
-        return _rgb(BLANK), None
+        return to_rgb(BLANK), None
     if tile.set_aside:
-        return _rgb(BLANK), HATCH
+        return to_rgb(BLANK), HATCH
     if tile.winner is None:
-        return _rgb(TIE), None
+        return to_rgb(TIE), None
     strength = FAINTEST + (1 - FAINTEST) * min(1.0, math.log(max(1.0, tile.lead)) / math.log(STRONGEST_LEAD))
-    pure = _rgb(_tile_colour(figure, tile.winner))
+    pure = to_rgb(_tile_colour(figure, tile.winner))
     return tuple(1 - strength * (1 - part) for part in pure), None
 
 

@@ -20,12 +20,12 @@ def exhibit(wishes: Wishes) -> Exhibit:
     sizes = " + ".join(written(part.value, "general") for part in stack.parts)
     verdict = f"does not fit on {CARD} GB" if total > CARD else f"fits on {CARD} GB"
     caption = (
-        f"{sizes} = {total:.0f} GB. Weights in 16 bits are {found.model.parameters / GB:.0f} GB; with gradients, masters "
-        f"and both moments it is {found.held / PARAMETERS:.0f} bytes per parameter, {found.held / GB:.0f} GB, and with "
-        f"the rest {total:.0f} GB, which {verdict}. Activations without checkpointing are {found.activations / GB:.0f} GB "
-        f"(sequence 1K, batch 32). The lecture says that checkpointing saves about {100 * QUOTED_SAVING:.0f} %; by its "
-        f"own two numbers it is {100 * found.checkpointing_saves:.0f} %. Activations with checkpointing and fragmentation "
-        "are quoted, all other sections computed."
+        f"{sizes} = {total:.0f} GB. Weights in 16 bits are {found.model.parameters / GB:.0f} GB; with gradients, "
+        f"masters and both moments it is {found.held / PARAMETERS:.0f} bytes per parameter, {found.held / GB:.0f} GB, "
+        f"and with the rest {total:.0f} GB, which {verdict}. Activations without checkpointing are "
+        f"{found.activations / GB:.0f} GB (sequence 1K, batch 32). The lecture says that checkpointing saves about "
+        f"{100 * QUOTED_SAVING:.0f} %; by its own two numbers it is {100 * found.checkpointing_saves:.0f} %. "
+        "Activations with checkpointing and fragmentation are quoted, all other sections computed."
     )
     numbers = {
         "total_gb": total,
@@ -35,7 +35,5 @@ def exhibit(wishes: Wishes) -> Exhibit:
         "checkpointing_saves": found.checkpointing_saves,
         "fits": total <= CARD,
     }
-    source = (
-        "computed here by the memory model; the example is from Rajbhandari et al. 2020, ZeRO, sections 3.1 and 3.2"
-    )
+    source = "computed here by the memory model; the example is that of Rajbhandari et al. 2020, ZeRO, section 3"
     return Exhibit([bar], caption, numbers, source)

@@ -19,7 +19,7 @@ from fallline.document.blocks import (
     map_table,
 )
 from fallline.document.csv import csv_text
-from fallline.document.figures import Figure, HeatMap, Panels
+from fallline.document.figures import Chart, Figure, HeatMap, Panels
 from fallline.document.html.charts import chart_figure
 from fallline.document.html.descriptions import description
 from fallline.document.html.fragment import sentence
@@ -134,7 +134,14 @@ def _place(identity: str, figures: Sequence[Figure], islands: Islands) -> str:
         return _figure(identity, figures[0], islands)
     names = [f"{identity}-{at}" for at in range(len(figures))]
     tabs = "".join(
-        element("button", text(figure.view), type="button", role="tab", id=f"{name}-tab", aria_controls=f"{name}-panel")
+        element(
+            "button",
+            text(_view(figure)),
+            type="button",
+            role="tab",
+            id=f"{name}-tab",
+            aria_controls=f"{name}-panel",
+        )
         for name, figure in zip(names, figures, strict=True)
     )
     panels = "".join(
@@ -143,7 +150,13 @@ def _place(identity: str, figures: Sequence[Figure], islands: Islands) -> str:
         )
         for name, figure in zip(names, figures, strict=True)
     )
-    return element("div", tabs, class_="tabs views", role="tablist", aria_label=figures[0].place) + panels
+    return (
+        element("div", tabs, class_="tabs views", role="tablist", aria_label=getattr(figures[0], "place", "")) + panels
+    )
+
+
+def _view(figure: Figure) -> str:
+    return figure.view if isinstance(figure, Chart) else figure.title
 
 
 def _figure(identity: str, figure: Figure, islands: Islands) -> str:
