@@ -31,7 +31,7 @@ COMMAND = "python -m benchmarks.language_and_vision"
 
 def main() -> int:
     WORK.mkdir(parents=True, exist_ok=True)
-    found = {}
+    found: dict[str, Any] = {}
     for name, field in TASKS.items():
         workload = load(name)
         known = records()[name][data_family(workload.data_name)]
@@ -47,14 +47,18 @@ def main() -> int:
             "settings": settings,
             "steps": {title: steps_to_target(results, title) for title in METHODS},
         }
-    made = {
-        "what": f"races of {', '.join(METHODS)} on {', '.join(TASKS)}, {STUDIES} studies each",
+        # After every task: who ends it early has what is there.
+        OUT.write_text(json.dumps(stored(found), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return 0
+
+
+def stored(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "what": f"races of {', '.join(METHODS)} on {', '.join(found)}, {STUDIES} studies each",
         "command": COMMAND,
         "machine": machine.describe(),
         "tasks": found,
     }
-    OUT.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return 0
 
 
 def contestants(name: str, settings: Mapping[str, Mapping[str, float]]) -> Path:
