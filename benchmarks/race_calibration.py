@@ -25,10 +25,11 @@ from benchmarks import recorded_twins, simulated_races
 from benchmarks.simulated_races import GRID, Noise, Outcome, draw, held_against_the_rule, on_grid, race
 from benchmarks.store import save
 from fallline.measure.stats import ALPHA
-from fallline.score.decision import LEADER, Times, looks_up_to, take_look
-from fallline.score.decision.replay import of_times, replay
+from fallline.score.decision import LEADER, Look, Times, looks_up_to, take_look
+from fallline.score.decision.replay import EvidenceAt, of_times, replay
 
 CONTESTANTS = (2, 3, 4, 5, 8, 11)
+FEW, FEWER = (2, 3, 4, 5), (2, 3, 5, 8)
 RACES = 20_000
 CHECKED = 20
 """Races of every case that are also raced one by one."""
@@ -162,6 +163,45 @@ def either_claims(job: Job, contestants: int, studies: int = 60) -> float:
     return wrong / count
 
 
+def asked_afterwards(
+    job: Job, contestants: int, noise: Noise, step: float = 0.0, studies: int = 18, within: float = 0.05
+) -> float:
+    """Races after which everything is asked that can be asked of a pair, whatever the data suggest.
+
+    Wrong is a race of which any answer is: a contestant called slower or faster than one that it is not slower or
+    faster than, by the race or by any question, or a loss above the bound of any question.
+    """
+    wrong, count = 0, job.slow()
+    names = [str(place) for place in range(contestants)]
+    gaps = (math.log1p(step) * np.arange(contestants)).tolist()
+    of = dict(zip(names, gaps, strict=True))
+    for table in draw(job.generator("asked", noise.__name__, contestants, step), count, gaps, studies, noise):
+        evidence_at = of_times(Times(dict(zip(names, table, strict=True))))
+        looks = replay(evidence_at, names, looks_up_to(studies), within=within)
+        wrong += _false(looks, of) or any(_false_answer(looks[-1], evidence_at, name, of) for name in names)
+    return wrong / count
+
+
+def _false(looks: Sequence[Look], gaps: Mapping[str, float]) -> bool:
+    """Whether the race called somebody slower than its choice who is not."""
+    return any(
+        s.out_at == look.number and gaps[s.contestant] <= gaps[str(look.choice)]
+        for look in looks
+        for s in look.standings
+    )
+
+
+def _false_answer(last: Look, evidence_at: EvidenceAt, reference: str, gaps: Mapping[str, float]) -> bool:
+    """Whether anything is false that `fallline results ask --against` this one says: of every pair, and its bound."""
+    run = {s.contestant: s.studies for s in last.standings}
+    look = take_look(evidence_at(run), number=last.number, choice=reference, family=len(gaps))
+    apart = {s.contestant: gaps[s.contestant] - gaps[reference] for s in look.standings}
+    slower = any(s.low is not None and s.low > 0.0 >= apart[s.contestant] for s in look.standings)
+    faster = any(s.high is not None and s.high < 0.0 <= apart[s.contestant] for s in look.standings)
+    racing = [apart[name] for name in look.racing]
+    return slower or faster or (look.bound is not None and max(-gap for gap in racing) > look.bound + 1e-12)
+
+
 # ------------------------------------------------------------------ power
 
 
@@ -189,10 +229,9 @@ def power(job: Job) -> dict[str, dict[str, float]]:
 # ------------------------------------------------------------------ the job
 
 
-def tables(job: Job) -> dict[str, Mapping[int, float | None]]:
-    """Row → contestants → share of wrong verdicts."""
+def tables(job: Job, only: str = "") -> dict[str, Mapping[int, float | None]]:
+    """Row → contestants → share of wrong verdicts; of the simulated rows those with ``only`` in their names."""
     s = simulated_races
-    few = (2, 3, 4, 5)
     rows: dict[str, tuple[Sequence[int], Callable[[int], float]]] = {
         "equal, normal, up to 18 studies": (CONTESTANTS, lambda k: twins(job, k, 18, s.normal)),
         "equal, heavy tails (t, 5 d.f.), up to 18": (CONTESTANTS, lambda k: twins(job, k, 18, s.heavy_tailed)),
@@ -200,12 +239,12 @@ def tables(job: Job) -> dict[str, Mapping[int, float | None]]:
         "equal, on a grid of 6 %, up to 18": (CONTESTANTS, lambda k: twins(job, k, 18, s.normal, grid=True)),
         "equal, variances unequal (4 d.f.), up to 60": (CONTESTANTS, lambda k: twins(job, k, 60, s.unequal)),
         "equal, normal, up to 200": (
-            few,
+            FEW,
             lambda k: twins(dataclasses.replace(job, races=job.slow(2)), k, 200, s.normal),
         ),
         "others just beyond 5 %, normal": (CONTESTANTS, lambda k: beyond_the_margin(job, k, s.normal)),
         "others just beyond 5 %, unequal": (CONTESTANTS, lambda k: beyond_the_margin(job, k, s.unequal)),
-        "called equal though just beyond 5 %": (few, lambda k: either_claims(job, k)),
+        "called equal though just beyond 5 %": (FEW, lambda k: either_claims(job, k)),
         "loss above the bound, any time limit, normal": (
             CONTESTANTS,
             lambda k: above_the_bound(job, k, s.normal)["at the worst time limit"],
@@ -218,18 +257,31 @@ def tables(job: Job) -> dict[str, Mapping[int, float | None]]:
             CONTESTANTS,
             lambda k: above_the_bound(job, k, s.normal)["at any look"],
         ),
-        "equal, step times known to 1 %": (few, lambda k: clock(job, k, 0.01)),
-        "equal, step times known to 5 %": (few, lambda k: clock(job, k, 0.05)),
+        "equal, step times known to 1 %": (FEW, lambda k: clock(job, k, 0.01)),
+        "equal, step times known to 5 %": (FEW, lambda k: clock(job, k, 0.05)),
         "equal, the last one joins after 5 studies": ((3, 4, 5), lambda k: late_joiner(job, k)),
+        "equal, every question asked afterwards, normal": (FEWER, lambda k: asked_afterwards(job, k, s.normal)),
+        "equal, every question asked afterwards, unequal": (FEWER, lambda k: asked_afterwards(job, k, s.unequal)),
+        "each 5 % behind, every question afterwards, normal": (
+            FEWER,
+            lambda k: asked_afterwards(job, k, s.normal, 0.05),
+        ),
+        "each 5 % behind, every question afterwards, unequal": (
+            FEWER,
+            lambda k: asked_afterwards(job, k, s.unequal, 0.05),
+        ),
     }
     for share in MISSES:
-        rows[f"equal, {100 * share:g} % miss"] = (few, functools.partial(misses, job, share=share))
+        rows[f"equal, {100 * share:g} % miss"] = (FEW, functools.partial(misses, job, share=share))
     found: dict[str, Mapping[int, float | None]] = {}
     for name, (numbers, rate) in rows.items():
+        if only not in name:
+            continue
         begun = time.perf_counter()
         found[name] = {k: rate(k) for k in numbers}
         print(f"{_line(name, found[name])}   {time.perf_counter() - begun:.0f} s", flush=True)
-    for name, rates in recorded_twins.rates(job.slow(), job.generator("recorded")).items():
+    recorded = {} if only else recorded_twins.rates(job.slow(), job.generator("recorded"))
+    for name, rates in recorded.items():
         found[name] = rates
         print(_line(name, rates), flush=True)
     return found
@@ -269,7 +321,7 @@ def bars(found: Mapping[str, Mapping[int, float | None]], strength: Mapping[str,
     failed += [
         f"{name}: {strength[name][what]:.1f} {what}, at most {most}"
         for name, what, most in wanted
-        if strength[name][what] > most
+        if name in strength and strength[name][what] > most
     ]
     return failed
 
@@ -296,7 +348,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--races", type=int, default=RACES, help="of each case; default: %(default)s")
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--out", type=Path, help=f"where to store the numbers; default for a whole run: {PATH.name}")
+    parser.add_argument("--only", default="", help="simulate the rows with this in their names, and store nothing")
     options = parser.parse_args(arguments)
+    if options.only:
+        found = tables(Job(options.races, options.seed), options.only)
+        return int(bool(bars(found, {})))
     found = calibrate(Job(options.races, options.seed))
     out = options.out or (PATH if options.races >= RACES else None)
     if out is not None:

@@ -1,7 +1,8 @@
 """``make race-checks``: what a race must survive and may cost, where it takes too long for tests.
 
 kills: killed 20 times at random moments, a race ends as the uninterrupted one; early: the same with early ends;
-rounds: the same in rounds.  ray: the same with workers of a Ray cluster killed.  twins: how often the same contestant
+rounds: the same in rounds.  ray: the same with workers of a Ray cluster killed; ray_rounds: races on Ray in rounds that
+are killed.  twins: how often the same contestant
 under two names is called different, and one whose steps cost 15 % more is placed below.  overhead: a trial against a
 loop written by hand.  parallel: whether jobs side by side move the clock; these two want a quiet machine.  ratios:
 whether the error of a ratio of step times is as large as it says, at whatever load there is.  calibration: how often
@@ -27,6 +28,7 @@ CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
     "early": lambda: race_interruptions.kills(early_stop=True),
     "rounds": race_interruptions.round_kills,
     "ray": race_interruptions.ray_kills,
+    "ray_rounds": race_interruptions.ray_round_kills,
     "twins": race_verdicts.twins,
     "overhead": race_timing.overhead,
     "parallel": race_timing.parallel,

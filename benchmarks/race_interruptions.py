@@ -21,7 +21,9 @@ from fallline.race.verdict.summary import summarize
 
 TASK = str(Path(race_task.__file__).resolve())
 RACE = ("-o", "adamw,schedule_free_adamw,lion", "--trials", "2", "--studies", "8")
-ROUNDS = ("-o", "adamw,schedule_free_adamw,lion,sgd", "--trials", "2", "--within", "10%")
+ROUNDS = ("-o", "adamw,twin=adamw,nadamw,lion", "--trials", "2", "--within", "6%")
+"""Near enough to each other for many looks."""
+RAY = ("--engine", "ray")
 
 
 def start(task: str, results: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -131,18 +133,28 @@ def looks(results: Path) -> dict[str, Any]:
 
 def round_kills(count: int = 20) -> dict[str, Any]:
     """A race in rounds, killed at random moments: the same rounds, looks and verdict."""
-    moments = random.Random(3)
+    return _round_kills(count, seed=3)
+
+
+def ray_round_kills(count: int = 20) -> dict[str, Any]:
+    """The same on Ray, where a race that is killed takes its cluster along: held against local processes."""
+    return _round_kills(count, *RAY, seed=4)
+
+
+def _round_kills(count: int, *engine: str, seed: int) -> dict[str, Any]:
+    moments = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         whole, killed = Path(folder) / "whole.sqlite", Path(folder) / "killed.sqlite"
         finish(TASK, whole, *ROUNDS)
         total = evaluations(whole)
-        done = interrupt(TASK, killed, *ROUNDS, after=sorted(moments.uniform(0.0, 0.9 * total) for _ in range(count)))
-        finish(TASK, killed, *ROUNDS)
+        after = sorted(moments.uniform(0.0, 0.8 * total) for _ in range(count))
+        done = interrupt(TASK, killed, *ROUNDS, *engine, after=after)
+        finish(TASK, killed, *ROUNDS, *engine)
         first, second = looks(whole), looks(killed)
     differing = [name for name in first if first[name] != second[name]]
     return {
         "killed": done,
-        "rounds": len(second["looks"]),
+        "looks": len(second["looks"]),
         "trials": len(second["trials"]),
         "verdict": second["verdict"],
         "differs": differing,

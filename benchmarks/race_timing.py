@@ -27,8 +27,9 @@ from fallline.race.clock.sessions import CPU_CLOCK, Session, combined, ratio_err
 from fallline.race.contestants import named
 from fallline.race.engine import ONE_THREAD, LocalEngine
 from fallline.race.plan import SELF, STEPS_CLOCK, Entry, Rules
+from fallline.race.progress import Progress
 from fallline.race.results import Results
-from fallline.race.run import Progress, Race
+from fallline.race.run import Race
 from fallline.race.step_costs import measure_steps, workload_request
 from fallline.workloads import load
 

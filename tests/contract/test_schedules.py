@@ -74,7 +74,7 @@ def test_schedule_does_not_describe_the_parameters_anew(name, options, monkeypat
     cls = getattr(fallline, name)
     plans = []
     make = cls._new_plan
-    monkeypatch.setattr(cls, "_new_plan", lambda self: plans.append(1) or make(self))
+    monkeypatch.setattr(cls, "_new_plan", lambda self, scope: plans.append(1) or make(self, scope))
     train(cls(parameters((5, 3), (4,)), **options), "one cycle")
     assert len(plans) == 1
 

@@ -124,7 +124,6 @@ def test_a_step_over_one_of_many_parameters_executes_no_more_python_than_one_of_
     assert work_per_hook(one_optimizer, Instructions, MANY) <= 1.02 * work_per_hook(one_optimizer, Instructions, FEW)
 
 
-@pytest.mark.xfail(strict=True, reason="settings and hyperparameters of all groups are read in every step")
 def test_a_step_over_one_of_many_groups_executes_no_more_python_than_one_of_few():
     assert work_per_hook(group_each, Instructions, MANY) <= 1.02 * work_per_hook(group_each, Instructions, FEW)
 

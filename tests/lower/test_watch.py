@@ -10,8 +10,8 @@ from torch.nn import Parameter
 
 import fallline
 from fallline.lower import watch
-from fallline.lower.native import executor, torch_watch
-from fallline.lower.native.torch_watch import NativeWithGradient, TorchReader, TorchWatch, torch_reader
+from fallline.lower.native import torch_watch
+from fallline.lower.native.torch_watch import TorchMembers, TorchReader, torch_reader
 
 READERS = ["C", "Python"]
 
@@ -20,7 +20,6 @@ READERS = ["C", "Python"]
 def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "Python":
         monkeypatch.setattr(watch, "torch_reader", lambda: None)
-        monkeypatch.setattr(executor, "torch_reader", lambda: None)
     elif torch_reader() is None:
         pytest.skip("this torch does not have the functions")
     return str(request.param)
@@ -199,7 +198,7 @@ def test_a_torch_without_these_functions_is_read_by_python(monkeypatch: pytest.M
 @pytest.mark.skipif(torch_reader() is None, reason="this torch does not have the functions")
 class TestReader:
     def test_functions_that_answer_otherwise_are_not_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(NativeWithGradient, "find", lambda self: [0])
+        monkeypatch.setattr(TorchMembers, "with_gradient", lambda self: [0])
         assert torch_reader.__wrapped__() is None
 
     @pytest.mark.parametrize(
@@ -211,12 +210,19 @@ class TestReader:
         assert reader is not None
         param.grad = torch.zeros_like(param)
         pointers = (torch_watch.c_uint64 * 1)()
-        looked = TorchWatch(reader, [param], [], pointers)
-        assert looked.can_look and looked.look() and pointers[0] == param.grad.data_ptr()
+        looked = reader.watch([param], [], pointers)
+        assert looked is not None and looked.look() and pointers[0] == param.grad.data_ptr()
 
     @pytest.mark.parametrize("grad", [None, torch.zeros(3).to_sparse(), torch._neg_view(torch.zeros(3))])
     def test_gradients_that_are_not_plain_are_left_to_python(self, grad: Tensor | None) -> None:
         reader, param = torch_reader(), Parameter(torch.zeros(3))
         assert reader is not None
         param.grad = grad
-        assert not TorchWatch(reader, [param], [], (torch_watch.c_uint64 * 1)()).can_look
+        assert reader.watch([param], [], None) is None
+
+    def test_complex_parameters_are_left_to_python(self) -> None:
+        """Their gradients may be lazily conjugated, which C does not see."""
+        reader, param = torch_reader(), Parameter(torch.zeros(3, dtype=torch.complex64))
+        assert reader is not None
+        param.grad = torch.zeros(3, dtype=torch.complex64)
+        assert reader.watch([param], [], None) is None

@@ -27,8 +27,8 @@ from fallline.race.plan import (
     trials,
     trials_in_study,
 )
+from fallline.race.progress import RaceError
 from fallline.race.results import Calibrated, Results
-from fallline.race.run import RaceError
 from fallline.workloads import load
 from tests.race import write_workload
 

@@ -19,8 +19,9 @@ from fallline.race.contestants import Contestant, named
 from fallline.race.engine import LocalEngine
 from fallline.race.engine.messages import Calibrate, Calibration, End, Event, Reply, Request, RunTrial, Untrained
 from fallline.race.plan import TARGET, Entry, Rules, trials
+from fallline.race.progress import Progress, RaceError
 from fallline.race.results import Calibrated, Results, Row, resume
-from fallline.race.run import Progress, Race, RaceError
+from fallline.race.run import Race
 from fallline.race.verdict.summary import Summary, summarize
 from fallline.workloads import load
 from tests.race import write_workload

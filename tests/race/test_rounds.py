@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from fallline.race.plan import FIXED, MOST_STUDIES, ROUNDS, Entry, Rules
+from fallline.race.progress import Progress
 from fallline.race.results import Results
 from fallline.race.rounds import Rounds
-from fallline.race.run import Progress, Race
+from fallline.race.run import Race
 from fallline.race.verdict.looks import STUDIES_ARE_UP, TIME_IS_UP
 from fallline.race.verdict.race_look import RaceLook
 from fallline.race.verdict.summary import Summary, summarize
@@ -231,7 +232,10 @@ def test_a_contestant_alone_nobody_and_crashes_are_defined(entry: Entry, tmp_pat
     alone = race(entry, tmp_path / "alone.sqlite", log_normal({"a": 0.0}), {"a": 0.0})
     assert alone.ended_by == ONE_LEFT and alone.verdict == "a raced alone: there is nothing to compare."
     nobody = race(entry, tmp_path / "nobody.sqlite", lambda name, seed: math.inf)
-    assert nobody.ended_by == NOBODY and nobody.verdict == "Nobody reached the target: no choice."
+    assert nobody.ended_by == NOBODY and nobody.verdict == (
+        "Nobody reached the target: no choice. a came closest, mse 9 at step 10, target 0.05: race --anew with a --target "
+        "that can be reached, or with more --max-steps."
+    )
     some = log_normal(FIELD)
     seeds: list[int] = []
 
@@ -248,6 +252,40 @@ def test_a_contestant_alone_nobody_and_crashes_are_defined(entry: Entry, tmp_pat
     assert first.out["slow"] == 1 and first.standing("slow").crashed == 3
     assert first.standing("b").crashed == 1 and first.standing("b").reached == 2
     assert crashed.looks[-1].look.choice in ("a", "c")
+
+
+def test_a_choice_that_often_misses_says_so_in_its_second_line(entry: Entry, tmp_path: Path) -> None:
+    field = {"a": 0.0, "b": 0.6, "c": 0.7}
+    steps, seeds = log_normal(field, sigma=0.01), list[int]()
+
+    def missing(name: str, seed: int) -> float:
+        """Every third study, whoever runs it."""
+        if seed not in seeds:
+            seeds.append(seed)
+        return math.inf if seeds.index(seed) % 3 == 1 else steps(name, seed)
+
+    summary = race(entry, tmp_path / "r.sqlite", missing, field, design=FIXED, studies=6)
+    assert summary.choice == "a" and summary.lines[0].startswith("Take a: ")
+    assert summary.lines[1] == (
+        "But a missed the target in 2 of 6 studies: expect no better of it in your own training."
+    )
+    rarely = race(entry, tmp_path / "s.sqlite", log_normal(field), field)
+    assert rarely.choice == "a" and "missed" not in rarely.verdict
+
+
+def test_a_crash_in_the_second_study_is_one_of_a_contestant_that_stays(entry: Entry, tmp_path: Path) -> None:
+    steps, seeds = log_normal(FIELD), list[int]()
+
+    def crashing(name: str, seed: int) -> float:
+        if seed not in seeds:
+            seeds.append(seed)
+        return math.nan if name == "a" and seeds.index(seed) == 1 else steps(name, seed)
+
+    summary = race(entry, tmp_path / "r.sqlite", crashing)
+    first = summary.looks[0].look.standing("a")
+    assert (first.crashed, first.reached, first.studies) == (1, 2, 3)
+    assert summary.ended_by is not None and summary.choice is not None
+    assert any("a: 1 trial crashed: ValueError: scripted" in note for note in summary.notes)
 
 
 def test_without_noise_a_difference_of_one_evaluation_is_within_the_grid(entry: Entry, tmp_path: Path) -> None:

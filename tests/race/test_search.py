@@ -24,8 +24,9 @@ from fallline.race.engine.messages import (
     RunTrial,
 )
 from fallline.race.plan import RACE, ROUNDS, SEARCH, TARGET, Entry, Rules, search_trials
+from fallline.race.progress import Progress
 from fallline.race.results import Results
-from fallline.race.run import Progress, Race
+from fallline.race.run import Race
 from fallline.race.verdict.summary import Summary, summarize
 from fallline.workloads import load
 from tests.race import write_workload

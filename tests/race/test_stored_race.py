@@ -16,9 +16,10 @@ import torch
 from fallline.race.clock.sessions import Rounds, Session
 from fallline.race.engine import LocalEngine
 from fallline.race.plan import Entry
+from fallline.race.progress import Progress
 from fallline.race.results import Results
 from fallline.race.results.export import export
-from fallline.race.run import Progress, Race
+from fallline.race.run import Race
 from fallline.race.verdict.summary import summarize
 from fallline.workloads import load
 from tests.race import write_workload

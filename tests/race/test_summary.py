@@ -286,7 +286,8 @@ def test_one_contestant_one_study_and_nobody_there_are_said_as_they_are(tmp_path
     costs = {"adamw": cost(0.1), "lion": cost(0.1)}
     nobody = raced(tmp_path, {"adamw": [None] * studies, "lion": [None] * studies}, costs)
     few = "Nobody reached a target in time: there is no leader."
-    assert nobody.verdict == (few if studies < 3 else "Nobody reached the target: no choice.")
+    many = "Nobody reached the target: no choice. adamw came closest, mse 1 at step 10, target 4:"
+    assert nobody.verdict.startswith(few if studies < 3 else many)
     assert "1 quasirandom trial a study" in text(nobody)
 
 

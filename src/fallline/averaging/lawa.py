@@ -63,6 +63,11 @@ from fallline.averaging.wrapper import Averaging, count, positive_count
 from fallline.rules.annotations import fraction
 
 
+def _start_and_interval(total_steps: int, *fractions: float) -> tuple[int, ...]:
+    positive_count.check("total_steps", total_steps)
+    return tuple(math.ceil(fraction * total_steps) for fraction in fractions)
+
+
 def _due(updates: int, start: int, interval: int) -> bool:
     return updates >= start and (updates - start) % interval == 0
 
@@ -90,9 +95,7 @@ class LawaQueue(Averaging):
         k: int = 10,
     ) -> LawaQueue:
         """Start and interval as fractions of the training's length; the defaults are AlgoPerf's."""
-        positive_count.check("total_steps", total_steps)
-        start, interval = (math.ceil(f * total_steps) for f in (start_fraction, interval_fraction))
-        return cls(optimizer, start, interval, k)
+        return cls(optimizer, *_start_and_interval(total_steps, start_fraction, interval_fraction), k=k)
 
     @property
     def ready(self) -> bool:
@@ -159,9 +162,7 @@ class LawaEma(ExponentialAverage):
         beta: float = 0.2,
     ) -> LawaEma:
         """Start and interval as fractions of the training's length; the defaults are AlgoPerf's."""
-        positive_count.check("total_steps", total_steps)
-        start, interval = (math.ceil(f * total_steps) for f in (start_fraction, interval_fraction))
-        return cls(optimizer, start, interval, beta)
+        return cls(optimizer, *_start_and_interval(total_steps, start_fraction, interval_fraction), beta=beta)
 
     def _update(self) -> None:
         if _due(self.updates, self.start, self.interval):

@@ -159,8 +159,9 @@ def _show(summary: Summary, path: Path, form: str, figures: Path | None, quiet: 
 
 def _measure_again(path: Path, code: Sequence[str], silent: bool) -> Summary:
     from fallline.race.engine import LocalEngine
+    from fallline.race.progress import Progress
     from fallline.race.results import Results, resume
-    from fallline.race.run import Progress, Race
+    from fallline.race.run import Race
     from fallline.race.verdict.summary import summarize
 
     with Results(path) as store:
@@ -177,7 +178,7 @@ def _measure_again(path: Path, code: Sequence[str], silent: bool) -> Summary:
 
 def _check_consent(store: Results, path: Path, code: Sequence[str]) -> None:
     """A results file may come from anybody, and names files to run: only those that the user names too are run."""
-    from fallline.race.run import calibrate_command
+    from fallline.race.results.resume import calibrate_command
 
     wanted, named = files_that_would_run(store), {file_of(name) for name in code}
     strange = sorted(str(name) for name in named - set(wanted))

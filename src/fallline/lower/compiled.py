@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fallline.lower.executor import Executor, Lowering, StepScalars
+from fallline.lower.executor import StepScalars
 from fallline.lower.item import Item, program_view
-from fallline.lower.torch_executor import Known, TorchExecutor
+from fallline.lower.torch_executor import Known, TorchExecutor, TorchLowering
 from fallline.lower.torch_source import TorchSource, torch_source
 from fallline.rules.graph import Node, Space
 from fallline.rules.program import Program
@@ -57,14 +57,9 @@ class CompiledExecutor(TorchExecutor):
             yield i, _unviewed(self.program, item, results) if last else results
 
 
-class Compiled(Lowering):
+class Compiled(TorchLowering):
     name = "compiled"
-
-    def obstacle(self, item: Item) -> str | None:
-        return None
-
-    def prepare(self, program: Program, items: Sequence[Item]) -> Executor:
-        return CompiledExecutor(program, items)
+    executor = CompiledExecutor
 
 
 def _view_shape(program: Program, item: Item, space: Space) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ def alone(passes: Passes) -> Deferred:
         return end.value
 
 
-def together(runs: Sequence[Passes], joiner: Joiner | None = None) -> list[Deferred]:
+def run_coupled(runs: Sequence[Passes], joiner: Joiner | None = None) -> list[Deferred]:
     """Runs all executors, each until it needs the results of the others.
 
     Reductions over the pieces of a parameter are joined as soon as every run has arrived at one, except for runs that

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fallline.lower.executor import Executor, Lowering, StepScalars
-from fallline.lower.item import Item
-from fallline.lower.torch_executor import Known, TorchExecutor
-from fallline.rules.program import Program
+from fallline.lower.executor import StepScalars
+from fallline.lower.torch_executor import Known, TorchExecutor, TorchLowering
 
 
 class EagerExecutor(TorchExecutor):
@@ -21,11 +19,6 @@ class EagerExecutor(TorchExecutor):
             yield i, one.function(*taken, *scalars.sets[scalars.set_of[i]], self.items[i].dtype)
 
 
-class Eager(Lowering):
+class Eager(TorchLowering):
     name = "eager"
-
-    def obstacle(self, item: Item) -> str | None:
-        return None
-
-    def prepare(self, program: Program, items: Sequence[Item]) -> Executor:
-        return EagerExecutor(program, items)
+    executor = EagerExecutor

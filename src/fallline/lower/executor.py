@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fallline.lower.item import Item
-from fallline.lower.watch import Watch
+from fallline.lower.watch import Watch, watch
 from fallline.rules.graph import Node, Space
 from fallline.rules.program import Program
 
@@ -75,14 +75,13 @@ class Executor(abc.ABC):
 
     def watch(self, params: Sequence[Tensor] | None) -> None:
         """Remembers the layout of parameters that all have a gradient, and of the gradients; None forgets it."""
-        self._watch = Watch(params) if params is not None else None
+        self._watch = watch(params) if params is not None else None
 
     def rebind(self) -> bool:
         """Takes this step's gradients if only their memory has changed since :meth:`watch`."""
-        grads = self._watch.gradients() if self._watch is not None else None
-        if grads is None or self.has_moved(range(len(self.items))):
+        if self._watch is None or not self._watch.look():
             return False
-        self.grads, self.present = dict(enumerate(grads)), range(len(grads))
+        self.grads, self.present = self._watch.gradients(), range(len(self.items))
         return True
 
     def follow(self, other: Executor) -> None:

@@ -7,12 +7,10 @@ from typing import Any
 
 import torch
 
-from fallline.lower.executor import Executor, Lowering, StepScalars
-from fallline.lower.item import Item
-from fallline.lower.torch_executor import Known, TorchExecutor, passes_operands_on
+from fallline.lower.executor import StepScalars
+from fallline.lower.torch_executor import Known, TorchExecutor, TorchLowering, passes_operands_on
 from fallline.lower.torch_source import TorchSource, torch_source
 from fallline.rules.graph import Space
-from fallline.rules.program import Program
 
 IN_CACHE = 1 << 18
 """Elements per part on a CPU: temporaries then stay in a cache, and the next part uses their memory again."""
@@ -72,12 +70,7 @@ class ForeachExecutor(TorchExecutor):
         )
 
 
-class Foreach(Lowering):
+class Foreach(TorchLowering):
     name = "foreach"
     automatic = True
-
-    def obstacle(self, item: Item) -> str | None:
-        return None
-
-    def prepare(self, program: Program, items: Sequence[Item]) -> Executor:
-        return ForeachExecutor(program, items)
+    executor = ForeachExecutor

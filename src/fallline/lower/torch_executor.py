@@ -5,14 +5,14 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from fallline.lower.coupled import alone
 from fallline.lower.edges import Edges
-from fallline.lower.executor import Deferred, Executor, Passes, StepScalars, is_partial, partial_of
+from fallline.lower.executor import Deferred, Executor, Lowering, Passes, StepScalars, is_partial, partial_of
 from fallline.lower.item import Item
 from fallline.lower.torch_source import PassSource, TorchSource, torch_source
 from fallline.rules.graph import Node, Space
@@ -131,6 +131,18 @@ def passes_operands_on(program: Program) -> bool:
         return node.op == "operand" or (node.op in ("where", "reduce") and any(map(unchanged, node.args)))
 
     return any(map(unchanged, (*program.writes.values(), *program.small_writes.values())))
+
+
+class TorchLowering(Lowering):
+    """A lowering to operations of torch, which take any parameter."""
+
+    executor: ClassVar[type[TorchExecutor]]
+
+    def obstacle(self, item: Item) -> str | None:
+        return None
+
+    def prepare(self, program: Program, items: Sequence[Item]) -> Executor:
+        return self.executor(program, items)
 
 
 def _apart(program: Program, item: Item, name: str, value: Any) -> Any:

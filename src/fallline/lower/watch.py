@@ -1,70 +1,108 @@
-"""Recognises parameters and gradients that lie as they did in the last step, so that none needs a closer look."""
+"""Recognises tensors that are as they were in the last step, so that none of them needs a closer look.
+
+A reader looks at tensors: the one in C (``lower/native/torch_watch.py``) where torch has the functions for it, and
+otherwise the one in Python, which does the same more slowly.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import struct
 from collections.abc import Sequence
+from ctypes import c_uint64
 from itertools import chain
 from operator import attrgetter, is_
+from typing import Protocol
 
 from torch import Tensor
 
 from fallline.lower.fingerprint import Fingerprint
-from fallline.lower.native.torch_watch import (
-    NativeSameObjects,
-    NativeWithGradient,
-    has_torch_gradients,
-    torch_reader,
-)
+from fallline.lower.native.torch_watch import torch_reader
 
 _grad_of = attrgetter("grad")
 
-
-class Watch:
-    """Parameters that all have a gradient, which is read where it is."""
-
-    def __init__(self, params: Sequence[Tensor]):
-        self.params = list(params)
-        self._pointers = list(map(Tensor.data_ptr, self.params))
-        self._fingerprint = Fingerprint((*self.params, *map(_grad_of, self.params)))
-
-    def gradients(self) -> list[Tensor] | None:
-        """This step's gradients, if nothing but their memory has changed."""
-        grads = list(map(_grad_of, self.params))
-        if list(map(Tensor.data_ptr, self.params)) != self._pointers:
-            return None
-        return grads if self._fingerprint.matches((*self.params, *grads)) else None
+Pointers = ctypes.Array[c_uint64]
 
 
-class WithGradient:
-    """Finds the parameters that have a gradient."""
+class Watch(Protocol):
+    """Parameters that all have a gradient, and their states."""
 
-    def __init__(self, params: Sequence[Tensor]):
-        self._params = list(params)
+    def look(self) -> bool:
+        """Whether nothing but the memory of gradients has changed; the pointers given to the watch are then theirs."""
 
-    def find(self) -> list[int]:
-        """Their positions."""
-        return [i for i, grad in enumerate(map(_grad_of, self._params)) if grad is not None]
+    def gradients(self) -> dict[int, Tensor]:
+        """The gradients that :meth:`look` has found, by the position of their parameter."""
 
-
-def with_gradient(params: Sequence[Tensor]) -> WithGradient | NativeWithGradient:
-    """The fastest that there is for these."""
-    reader = torch_reader() if has_torch_gradients(params) else None
-    return WithGradient(params) if reader is None else NativeWithGradient(reader, params)
+    def tell_autograd(self) -> bool:
+        """Counts a write to every parameter; false if this watch cannot."""
 
 
-class SameObjects:
-    """Recognises lists that hold the same objects as copies of them did."""
+class Members(Protocol):
+    """Lists of parameters."""
 
-    def __init__(self, lists: Sequence[Sequence[object]]):
+    def are_in(self, lists: list[list[Tensor]]) -> bool:
+        """Whether these lists hold the same parameters."""
+
+    def with_gradient(self) -> list[int]:
+        """The positions of those that have a gradient, all lists taken as one."""
+
+
+class Reader(Protocol):
+    """Makes watches; None for tensors that it cannot look at."""
+
+    def watch(self, params: Sequence[Tensor], states: Sequence[Tensor], pointers: Pointers | None) -> Watch | None: ...
+
+    def members(self, lists: Sequence[Sequence[Tensor]]) -> Members | None: ...
+
+
+def watch(params: Sequence[Tensor], states: Sequence[Tensor] = (), pointers: Pointers | None = None) -> Watch:
+    """Parameters that all have a gradient; the gradients' addresses are written to ``pointers``."""
+    reader: Reader | None = torch_reader()
+    found = reader.watch(params, states, pointers) if reader is not None else None
+    return found or _PythonWatch(params, states, pointers)
+
+
+def members(lists: Sequence[Sequence[Tensor]]) -> Members:
+    """Remembers what these lists hold now."""
+    reader: Reader | None = torch_reader()
+    found = reader.members(lists) if reader is not None else None
+    return found or _PythonMembers(lists)
+
+
+class _PythonWatch:
+    def __init__(self, params: Sequence[Tensor], states: Sequence[Tensor], pointers: Pointers | None):
+        self._params, self._states = list(params), list(states)
+        self._addresses = self._addresses_now()
+        self._fingerprint = Fingerprint((*self._params, *map(_grad_of, self._params)))
+        self._pointers, self._pack = pointers, struct.Struct(f"{len(self._params)}Q").pack_into
+
+    def _addresses_now(self) -> list[int]:
+        return list(map(Tensor.data_ptr, chain(self._params, self._states)))
+
+    def look(self) -> bool:
+        grads = list(map(_grad_of, self._params))
+        if self._addresses_now() != self._addresses or not self._fingerprint.matches((*self._params, *grads)):
+            return False
+        if self._pointers is not None:
+            self._pack(self._pointers, 0, *map(Tensor.data_ptr, grads))
+        return True
+
+    def gradients(self) -> dict[int, Tensor]:
+        return dict(enumerate(map(_grad_of, self._params)))
+
+    def tell_autograd(self) -> bool:
+        return False
+
+
+class _PythonMembers:
+    def __init__(self, lists: Sequence[Sequence[Tensor]]):
         self._lists = [list(one) for one in lists]
+        self._all = list(chain.from_iterable(lists))
 
-    def are_in(self, lists: Sequence[Sequence[object]]) -> bool:
+    def are_in(self, lists: list[list[Tensor]]) -> bool:
         return list(map(len, lists)) == list(map(len, self._lists)) and all(
-            map(is_, chain.from_iterable(lists), chain.from_iterable(self._lists))
+            map(is_, chain.from_iterable(lists), self._all)
         )
 
-
-def same_objects(lists: Sequence[Sequence[object]]) -> SameObjects | NativeSameObjects:
-    """The fastest that there is for these."""
-    reader = torch_reader() if all(type(one) is list for one in lists) else None
-    return SameObjects(lists) if reader is None else NativeSameObjects(reader, lists)
+    def with_gradient(self) -> list[int]:
+        return [i for i, grad in enumerate(map(_grad_of, self._all)) if grad is not None]

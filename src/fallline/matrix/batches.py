@@ -1,18 +1,10 @@
-"""Batches of matrices (…, m, n) as the pieces that one call of a BLAS function takes.
-
-Small matrices go together, because a call for each would cost more than its arithmetic.  Large ones go one by one as
-2-D tensors: then a product may write into a part of a matrix without a copy, and temporaries are those of one matrix.
-"""
+"""Batches of matrices (…, m, n), with one leading axis and at least as many columns as rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from torch import Tensor
-
-LARGE = 384
-"""Rows from which a matrix is large: below, computing half of a symmetric product takes longer than all of it."""
 
 
 def stacked(matrices: Tensor) -> Tensor:
@@ -25,12 +17,3 @@ def stacked(matrices: Tensor) -> Tensor:
 def wide(matrices: Tensor) -> Tensor:
     """The matrices with rows ≤ columns: themselves or a transposed view."""
     return matrices.mT if matrices.shape[-2] > matrices.shape[-1] else matrices
-
-
-def pieces(batch: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """The stacked tensors, cut alike: the whole stack where matrices are small, else one matrix after the other."""
-    if batch.shape[0] > 1 and min(batch.shape[-2:]) < LARGE:
-        yield batch, *others
-    else:
-        for i in range(batch.shape[0]):
-            yield batch[i], *(other[i] for other in others)

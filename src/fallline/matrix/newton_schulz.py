@@ -11,13 +11,14 @@ Small singular values of R are squares, which 16 bits do not hold: the Gram form
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from fallline.matrix.batches import pieces, stacked, wide
-from fallline.matrix.products import product, symmetric_polynomial, symmetric_product, weighted_product
+from fallline.matrix.batches import stacked, wide
+from fallline.matrix.products import pieces, product, symmetric_polynomial, symmetric_product
 
 Coefficients = tuple[tuple[float, float, float], ...]
 
@@ -47,6 +48,8 @@ POLAR_EXPRESS: Coefficients = (
 
 POLAR_EXPRESS_SAFETY = 1.02
 
+HALF = (torch.bfloat16, torch.float16)
+
 GRAM_FROM = 1.25
 """Columns per row from which the Gram form has fewer operations than the loop, halves of symmetric products counted."""
 
@@ -68,7 +71,7 @@ def newton_schulz(
     coefficients that is shorter than ``steps`` repeats its last entry.  ``form=None`` takes the cheaper one of the two
     that ``dtype`` allows.  A matrix with NaN or infinity gives NaN; zeros give zeros.
     """
-    if form == "gram" and dtype in (torch.bfloat16, torch.float16):
+    if form == "gram" and dtype in HALF:
         raise ValueError(f"form='gram' squares singular values, which {dtype} cannot hold; take float32 or form='loop'")
     if not 0 <= steps < 100:
         raise ValueError(f"steps must be at least 0 and below 100, got {steps}")
@@ -80,7 +83,7 @@ def newton_schulz(
     norm = norm.clamp(min=eps) if eps_place == "clamp" else norm.mul_(safety).add_(eps)
     if eps_place == "clamp" and safety != 1.0:
         norm.mul_(safety)
-    start = start / norm
+    start = torch.div(start, norm, out=torch.empty(start.shape, dtype=dtype, device=start.device))
     if not start.numel() or not steps:
         found = start
     else:
@@ -90,41 +93,44 @@ def newton_schulz(
         found = torch.empty_like(start)
         iterate = _gram if form == "gram" else _loop
         for x, out in pieces(start, found):
-            iterate(x, schedule, out)
+            result = iterate(x, schedule, out)
+            if result is not out:
+                out.copy_(result)
     return (found.mT if matrices.shape[-2] > matrices.shape[-1] else found).reshape(matrices.shape)
 
 
-def _loop(x: Tensor, schedule: list[tuple[float, float, float]], out: Tensor) -> None:
-    """The polynomials one after the other, alternating between the memory of ``x`` and ``out``."""
+def _loop(x: Tensor, schedule: Sequence[tuple[float, float, float]], out: Tensor) -> Tensor:
+    """The polynomials one after the other."""
     rows = x.shape[-2]
     gram = x.new_empty(*x.shape[:-2], rows, rows)
     update = torch.empty_like(gram)
     here, there = x, out
     for a, b, c in schedule:
-        symmetric_product(here, here.mT, gram)
-        symmetric_polynomial(0.0, b, c, gram, update)
-        weighted_product(here, update, here, a, 1.0, there)
-        here, there = there, here
-    if here is not out:
-        out.copy_(here)
+        r = symmetric_product(here, here, gram)
+        if x.dtype in HALF:
+            # a is added to the matrix, not to the diagonal of the update, which would round it to 8 bits.
+            symmetric_polynomial(0.0, b, c, r, update)
+            found = torch.add(product(update, here, there), here, alpha=a, out=there)
+        else:
+            found = product(symmetric_polynomial(a, b, c, r, update), here, there)
+        here, there = found, here
+    return here
 
 
-def _gram(x: Tensor, schedule: list[tuple[float, float, float]], out: Tensor) -> None:
+def _gram(x: Tensor, schedule: Sequence[tuple[float, float, float]], out: Tensor) -> Tensor:
     """The product of all polynomials of R = X Xᵀ, times X."""
     rows = x.shape[-2]
     r = x.new_empty(*x.shape[:-2], rows, rows)
     p, other, q = torch.empty_like(r), torch.empty_like(r), torch.empty_like(r)
-    symmetric_product(x, x.mT, r)
+    r = symmetric_product(x, x, r)
     last = len(schedule) - 1
     for step, (a, b, c) in enumerate(schedule):
         if step == 0:
-            symmetric_polynomial(a, b, c, r, q)
-            factor = q
+            factor = q = symmetric_polynomial(a, b, c, r, q)
         else:
             factor = symmetric_polynomial(a, b, c, r, p)
-            symmetric_product(q, factor, other)
-            q, other = other, q
+            q, other = symmetric_product(q, factor, other), q
         if step < last:
-            symmetric_product(r, factor, other)
-            symmetric_product(other, factor, r)
-    product(q, x, out)
+            other = symmetric_product(r, factor, other)
+            r = symmetric_product(other, factor, r)
+    return product(q, x, out)

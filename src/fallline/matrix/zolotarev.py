@@ -19,8 +19,8 @@ import math
 import torch
 from torch import Tensor
 
-from fallline.matrix.batches import pieces, stacked, wide
-from fallline.matrix.products import symmetric_product
+from fallline.matrix.batches import stacked, wide
+from fallline.matrix.products import pieces, product, symmetric_product
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,9 +90,9 @@ def _polar(x: Tensor, chosen: Zolotarev, eps: float, out: Tensor) -> None:
     rows = x.shape[-2]
     # Squares of tiny or huge numbers would leave the range of float32.
     largest = x.abs().amax(dim=(-2, -1), keepdim=True)
-    unit = x / torch.where((largest > 0) & largest.isfinite(), largest, torch.ones_like(largest))
-    r = x.new_empty(*x.shape[:-2], rows, rows)
-    symmetric_product(unit, unit.mT, r)
+    divisor = torch.where((largest > 0) & largest.isfinite(), largest, torch.ones_like(largest))
+    unit = torch.div(x, divisor, out=torch.empty(x.shape, dtype=x.dtype, device=x.device))
+    r = symmetric_product(unit, unit, x.new_empty(*x.shape[:-2], rows, rows))
     # Both norms are at least the square of the largest singular value, and usually far below the sum of squares.
     norm = torch.minimum(
         torch.linalg.vector_norm(r, dim=(-2, -1), keepdim=True),
@@ -111,8 +111,7 @@ def _polar(x: Tensor, chosen: Zolotarev, eps: float, out: Tensor) -> None:
     if bool(failed.any()):
         total[failed] = _by_eigenvalues(r[failed], chosen)
     short = (largest * norm.sqrt() / eps).clamp_(max=1.0) if eps > 0 else torch.ones_like(norm)
-    torch.matmul(total, unit, out=out)
-    out.mul_(chosen.scale * short / norm.sqrt())
+    torch.mul(product(total, unit, out), chosen.scale * short / norm.sqrt(), out=out)
 
 
 def _by_eigenvalues(r: Tensor, chosen: Zolotarev) -> Tensor:

@@ -203,8 +203,9 @@ def side_by_side(first: Sequence[float], second: Sequence[float]) -> bool:
     return len(first) == len(second)
 
 
-def until_settled(pairs: Sequence[tuple[str, str]], *, interval: float, least: int, most: int, seconds: float) -> Rule:
-    """Ends when the ratio of every pair is known to ``interval``; for reports, not for deciding which is faster."""
+def until(settled: Callable[[Mapping[str, list[float]], int], str | None], *, least: int, seconds: float) -> Rule:
+    """Ends when ``settled``, which is given the samples and the number of rounds, names a reason, or when the time is
+    over; after ``least`` rounds at the earliest."""
     start: list[float] = []
 
     def enough(found: Mapping[str, list[float]]) -> str | None:
@@ -213,13 +214,7 @@ def until_settled(pairs: Sequence[tuple[str, str]], *, interval: float, least: i
             start.append(now)
         if done < least:
             return None
-        if now - start[0] > seconds:
-            return f"at the time limit of {seconds:g} s"
-        if done % 5 == 0 and done >= least:
-            ratios = (paired_ratio(found[a], found[b]) for a, b in pairs)
-            if all((r.high - r.low) / 2 <= interval * r.value for r in ratios):
-                return f"settled to ±{interval:.0%}"
-        return f"at the limit of {most} rounds" if done >= most else None
+        return settled(found, done) or (f"at the time limit of {seconds:g} s" if now - start[0] > seconds else None)
 
     return enough
 
@@ -230,22 +225,15 @@ def until_decided(names: Sequence[str], *, seconds: float, family: int = 1, look
     It looks at the samples only after the rounds in ``looks``, which bounds the error of repeated looks; verdicts must
     pass ``looks=len(looks)`` to :func:`compare`. ``family`` is the number of comparisons in the whole table.
     """
-    start: list[float] = []
 
-    def enough(found: Mapping[str, list[float]]) -> str | None:
-        now, done = time.perf_counter(), _rounds(found)
-        if not start:
-            start.append(now)
+    def decided(found: Mapping[str, list[float]], done: int) -> str | None:
+        verdict = None
         if done in looks:
             compared = [name for name in names if len(found[name]) > math.ceil(done / RARELY)]
             verdict = _decided(found, compared, len(looks), family)
-            if verdict:
-                return verdict
-        if done >= looks[-1]:
-            return f"at the limit of {looks[-1]} rounds"
-        return f"at the time limit of {seconds:g} s" if done >= looks[0] and now - start[0] > seconds else None
+        return verdict or (f"at the limit of {looks[-1]} rounds" if done >= looks[-1] else None)
 
-    return enough
+    return until(decided, least=looks[0], seconds=seconds)
 
 
 def until_all(rules: Sequence[Rule]) -> Rule:

@@ -154,6 +154,8 @@ class Store:
             if isinstance(error, (sqlite3.IntegrityError, sqlite3.ProgrammingError)):
                 raise
             raise StoreError(f"{self.path}: {_explain(error)}") from error
+        except UnicodeDecodeError as error:
+            raise StoreError(f"{self.path}: {_DAMAGED.format('a part of it is no text')}") from error
 
     def close(self) -> None:
         self._database.close()
@@ -211,6 +213,9 @@ def _statements(script: str) -> Iterator[str]:
         yield statement
 
 
+_DAMAGED = "a damaged results file ({}); restore a copy, or name another file"
+
+
 def _explain(error: sqlite3.DatabaseError) -> str:
     text = str(error)
     if "full" in text:
@@ -220,7 +225,9 @@ def _explain(error: sqlite3.DatabaseError) -> str:
     if "not a database" in text:
         return "not a results file, or one whose beginning is damaged; name another file"
     if "malformed" in text or "no such table" in text or "no such column" in text or "disk I/O" in text:
-        return f"a damaged results file ({text}); restore a copy, or name another file"
+        return _DAMAGED.format(text)
+    if "decode" in text:  # it quotes the text, on several lines
+        return _DAMAGED.format("a part of it is no text")
     if "readonly" in text or "unable to open" in text:
         return f"cannot be written ({text}); name another file"
     return f"cannot be used ({text}); name another file"

@@ -5,8 +5,10 @@ scipy has both, but is no dependency at run time; tests hold these against it.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 
 TINY = 1e-300
 """Keeps the continued fraction from dividing by zero."""
@@ -54,6 +56,37 @@ def t_quantile(tail: float, freedom: float) -> float:
         else:
             high = middle
     return high
+
+
+@dataclasses.dataclass(frozen=True)
+class MeanInterval:
+    """A mean, and where the mean of infinitely many such values would lie."""
+
+    value: float
+    low: float
+    high: float
+    count: int
+
+    def holds(self, other: float) -> bool:
+        return self.low <= other <= self.high
+
+
+def mean_interval(values: Sequence[float], alpha: float) -> MeanInterval:
+    """Student's interval; it misses the true mean in a share ``alpha`` of the cases, if values are independent.
+
+    Of one value the interval is infinite.
+
+    >>> found = mean_interval([1.0, 2.0, 3.0], 0.05)
+    >>> found.value, round(found.low, 2), round(found.high, 2)
+    (2.0, -0.48, 4.48)
+    """
+    count = len(values)
+    mean = math.fsum(values) / count
+    if count < 2:
+        return MeanInterval(mean, -math.inf, math.inf, count)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
+    half = t_quantile(alpha / 2, count - 1) * math.sqrt(variance / count)
+    return MeanInterval(mean, mean - half, mean + half, count)
 
 
 def incomplete_beta(x: float, a: float, b: float, *, rest: float | None = None) -> float:

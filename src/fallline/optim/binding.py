@@ -18,21 +18,22 @@ class Outdated(Exception):
     """The plan describes memory or a layout that a parameter or a state no longer has."""
 
 
-def bind(plan: Plan, groups: Sequence[Mapping[str, Any]]) -> list[Sparse]:
-    """Takes this step's gradients one by one; returns the sparse ones, which take a way of their own."""
+def bind(plan: Plan, groups: Sequence[Mapping[str, Any]], numbers: Sequence[int]) -> list[Sparse]:
+    """Takes the gradients of these parameters one by one, and looks at no other: a step over a few parameters costs
+    what these few cost.  Returns the sparse ones, which take a way of their own."""
     sparse: list[Sparse] = []
     try:
-        for bucket in plan.buckets:
-            sparse += _bind_checked(plan, bucket, groups)
+        for bucket, present in plan.positions_of(numbers).items():
+            sparse += _bind_checked(plan, bucket, groups, present)
     except BaseException:
         plan.release()
         raise
     return sparse
 
 
-def _bind_checked(plan: Plan, bucket: Bucket, groups: Sequence[Mapping[str, Any]]) -> list[Sparse]:
-    """Looks at every gradient that there is: a step over a few parameters costs what these few cost."""
-    present = bucket.with_gradient.find()
+def _bind_checked(
+    plan: Plan, bucket: Bucket, groups: Sequence[Mapping[str, Any]], present: Sequence[int]
+) -> list[Sparse]:
     if bucket.is_outdated(present):
         raise Outdated
     sparse: list[Sparse] = []

@@ -21,7 +21,7 @@ from fallline.optim.checkpoint_origin import torch_writers
 from fallline.optim.group_reader import MODE, RULE, GroupReader
 from fallline.optim.hyperparameters import STEP
 from fallline.optim.options import GROUP_OPTIONS, IMPLEMENTATION, REFUSED
-from fallline.optim.plan import all_params
+from fallline.optim.roster import all_params
 from fallline.optim.scalars import counter_dtype
 from fallline.optim.states import MASTER, Piece, fitted, fitted_master, keys_of
 from fallline.optim.watched import WatchedStates

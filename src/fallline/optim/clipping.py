@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from fallline.lower.coupled import Joiner, together
+from fallline.lower.coupled import Joiner, run_coupled
 from fallline.lower.executor import Partial, Passes, StepScalars
 from fallline.lower.item import real_view
 from fallline.optim.options import check_optimizer_options
@@ -69,7 +69,7 @@ def _norm(buckets: Sequence[Bucket], sparse: Sequence[Tensor], joiner: Joiner | 
         return executor.run(numbers[0])["norm"][executor.present[0]]
     runs = [bucket.executor.passes(scalars) for bucket, scalars in zip(taking_part, numbers, strict=True)]
     with torch.no_grad():
-        deferred = together([*runs, _sum_of_squares(sparse)], joiner)
+        deferred = run_coupled([*runs, _sum_of_squares(sparse)], joiner)
     return deferred[-1]["norm"][0]
 
 

@@ -12,6 +12,7 @@ from torch.nn.parameter import is_lazy
 from fallline.lower.item import Place
 from fallline.optim.choose import choose_lowering
 from fallline.optim.group_reader import Readers
+from fallline.optim.printed import Printed
 from fallline.optim.states import Piece, bare_item
 
 
@@ -28,20 +29,11 @@ class Stepped:
     elements: int
 
 
-class Explanation(str):
-    """The result of ``optimizer.explain()``: the text to print, with the data that it was written from."""
+class Explanation(Printed[Stepped]):
+    """The result of ``optimizer.explain()``."""
 
-    parts: tuple[Stepped, ...]
     waiting: int
     """Parameters that had no gradient yet, and so have no state."""
-
-    def __new__(cls, parts: tuple[Stepped, ...], waiting: int) -> Explanation:
-        explanation = super().__new__(cls, "\n".join(_lines(parts, waiting)))
-        explanation.parts, explanation.waiting = parts, waiting
-        return explanation
-
-    # Shown in a notebook or at the prompt as it is printed.
-    __repr__ = str.__str__
 
 
 def _lines(parts: Sequence[Stepped], waiting: int) -> list[str]:
@@ -87,4 +79,6 @@ def explain(
         )
         for key, members in found.items()
     )
-    return Explanation(parts, waiting)
+    explanation = Explanation.of(parts, _lines(parts, waiting))
+    explanation.waiting = waiting
+    return explanation

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from fallline.lower.coupled import Joiner, check_coupled, together
+from fallline.lower.coupled import Joiner, check_coupled, run_coupled
 from fallline.lower.executor import Deferred, Executor, StepScalars
 from fallline.lower.item import Place
 from fallline.optim import checkpoint, modes
@@ -31,9 +31,11 @@ from fallline.optim.options import (
     check_optimizer_options,
     state_dtype_name,
 )
-from fallline.optim.overview import Overview, overview
+from fallline.optim.overview import Stepping, overview
 from fallline.optim.plan import Bucket, Plan
-from fallline.optim.planning import make_plan
+from fallline.optim.planning import Scope, make_plan, scope_of_step, whole_scope
+from fallline.optim.printed import Printed
+from fallline.optim.roster import Roster
 from fallline.optim.routing import route_by_shape
 from fallline.optim.scalars import shared_lrs
 from fallline.optim.sparse import Sparse, run_sparse
@@ -188,10 +190,10 @@ class RuleOptimizer(torch.optim.Optimizer):
     # States outlive the mode in which they are made: a tensor of inference mode could not be stepped outside of it.
     @torch.inference_mode(False)
     @torch.no_grad()
-    def _new_plan(self) -> Plan:
+    def _new_plan(self, scope: Scope) -> Plan:
         if not isinstance(self.state, WatchedStates):
             self._adopt_states()
-        plan = make_plan(self._readers, self.param_groups, self.state, self._places, self._invalidation())
+        plan = make_plan(scope, self._readers, self.param_groups, self.state, self._places, self._invalidation())
         for rule in {bucket.rule for bucket in plan.buckets}:
             check_coupled(bucket.program for bucket in plan.buckets if bucket.rule is rule)
         if not self._warned_of_lost_updates:
@@ -240,7 +242,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         try:
             stepped = [(bucket, bucket.executor.present) for bucket in plan.buckets if bucket.executor.present]
             stepped += [(bucket, [i]) for bucket, i, _ in sparse]
-            numbers = plan.scalars.read(plan.readers, self.param_groups, stepped)
+            numbers = plan.scalars.read(self.param_groups, stepped)
             factor: float | None = 1.0
             if self.clip_norm is not None or self.skip_nonfinite or getattr(self, "grad_scale", None) is not None:
                 factor = gradient_factor(self, plan.buckets, [grad for _, _, grad in sparse])
@@ -253,17 +255,29 @@ class RuleOptimizer(torch.optim.Optimizer):
             plan.release()
         return loss
 
-    def _bound_plan(self) -> tuple[Plan, Sequence[Sparse]]:
-        """The plan, with this step's gradients."""
-        plan = self._plan
+    def _bound_plan(self, whole: bool = False) -> tuple[Plan, Sequence[Sparse]]:
+        """A plan of the parameters that have a gradient, with these gradients; ``whole``: and of all others that have
+        states."""
+        plan, groups = self._plan, self.param_groups
+        if plan is not None and (plan.is_whole or not whole) and plan.rebind(groups, self.state):
+            return plan, ()
+        roster = self._roster()
+        present = roster.members.with_gradient()
         if plan is not None:
-            if plan.rebind(self._readers, self.param_groups, self.state):
-                return plan, ()
-            if plan.is_current(self._readers, self.param_groups, self.state):
+            plan.release()
+            fits = plan.roster is roster and (plan.is_whole or not whole)
+            if fits and plan.covers(present, self._readers, groups, self.state):
                 with contextlib.suppress(Outdated):
-                    return plan, bind(plan, self.param_groups)
-        plan = self._new_plan()
-        return plan, bind(plan, self.param_groups)
+                    return plan, bind(plan, groups, present)
+        scope = whole_scope(roster, self.state) if whole else scope_of_step(plan, roster, present, self.state)
+        plan = self._new_plan(scope)
+        return plan, bind(plan, groups, present)
+
+    def _roster(self) -> Roster:
+        """The last plan's, if the groups have the same parameters."""
+        if self._plan is not None and self._plan.roster.is_of(self.param_groups):
+            return self._plan.roster
+        return Roster(self.param_groups)
 
     def _run(
         self,
@@ -280,13 +294,14 @@ class RuleOptimizer(torch.optim.Optimizer):
         if factor != 1.0:
             for scalars in numbers:
                 scalars.grad_factor *= factor
-        if plan.masters:
-            plan.follow_parameters()
+        if plan.has_masters:
+            for bucket, active in stepped:
+                bucket.follow_parameters(active)
         dense = stepped[: len(stepped) - len(sparse)]
         work = [(bucket.executor, scalars) for (bucket, _), scalars in zip(dense, numbers, strict=False)]
         if self.joiner is not None or (len(work) > 1 and any([bucket.is_coupled for bucket, _ in dense])):
             with torch.no_grad():
-                results = together([executor.passes(scalars) for executor, scalars in work], self.joiner)
+                results = run_coupled([executor.passes(scalars) for executor, scalars in work], self.joiner)
         elif profiler_enabled():
             results = [_profiled_run(executor, scalars) for executor, scalars in work]
         else:
@@ -302,8 +317,9 @@ class RuleOptimizer(torch.optim.Optimizer):
         if plan is not self._plan:
             self._keep(plan)
         plan.scalars.commit(stepped)
-        if plan.masters:
-            plan.versions = [param._version for param, _ in plan.masters]
+        if plan.has_masters:
+            for bucket, active in stepped:
+                bucket.note_versions(active)
         if self._until_reminded:
             self._remind()
 
@@ -317,7 +333,7 @@ class RuleOptimizer(torch.optim.Optimizer):
     def run_entry(self, name: str) -> None:
         """Runs a further entry point of the rule (``train``, ``update_hessian``) over every parameter that has
         states; one that uses gradients, over those that have one."""
-        plan, sparse = self._bound_plan()
+        plan, sparse = self._bound_plan(whole=True)
         try:
             ran = self._run_entry(name, plan, has_sparse=bool(sparse))
         finally:
@@ -348,7 +364,7 @@ class RuleOptimizer(torch.optim.Optimizer):
             programs = programs_of(plan)
         companions = [bucket.companion(program) for bucket, program in programs.items()]
         stepped = [(bucket, bucket.executor.present) for bucket in companions if bucket.executor.present]
-        numbers = plan.scalars.read(plan.readers, self.param_groups, stepped)
+        numbers = plan.scalars.read(self.param_groups, stepped)
         factor = gradient_factor(self, plan.buckets, ()) if uses_gradient else 1.0
         if factor is None:
             return True
@@ -397,7 +413,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         """Which lowering steps which parameters, and why not a faster one: data that also prints."""
         return explain(self._readers, self.param_groups, self.state, self._places)
 
-    def describe(self) -> Overview:
+    def describe(self) -> Printed[Stepping]:
         """Which rule steps which parameters, with which settings: data that also prints."""
         return overview(self._readers, self.param_groups)
 

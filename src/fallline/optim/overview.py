@@ -11,6 +11,7 @@ from torch.nn.parameter import is_lazy
 
 from fallline.optim.group_reader import Readers
 from fallline.optim.options import GROUP_OPTIONS
+from fallline.optim.printed import Printed
 
 SHOWN_NAMES = 6
 
@@ -30,21 +31,8 @@ class Stepping:
     """Without those of parameters that have no shape before the first forward pass."""
 
 
-class Overview(str):
-    """The result of ``optimizer.describe()``: the text to print, with the data that it was written from."""
-
-    parts: tuple[Stepping, ...]
-
-    def __new__(cls, parts: tuple[Stepping, ...]) -> Overview:
-        made = super().__new__(cls, "\n".join(map(_line, parts)))
-        made.parts = parts
-        return made
-
-    # Shown in a notebook or at the prompt as it is printed.
-    __repr__ = str.__str__
-
-
-def overview(readers: Readers, groups: Sequence[Mapping[str, Any]]) -> Overview:
+def overview(readers: Readers, groups: Sequence[Mapping[str, Any]]) -> Printed[Stepping]:
+    """The result of ``optimizer.describe()``."""
     alike: dict[tuple[str, str], list[int]] = {}
     shown = []
     for g, group in enumerate(groups):
@@ -53,7 +41,8 @@ def overview(readers: Readers, groups: Sequence[Mapping[str, Any]]) -> Overview:
         values = {name: _plain(group[name]) for name in defaults if name in group}
         shown.append({name: value for name, value in values.items() if name == "lr" or value != defaults[name]})
         alike.setdefault((description.name, repr(shown[-1])), []).append(g)
-    return Overview(tuple(_stepping(rule, shown[of[0]], of, groups) for (rule, _), of in alike.items()))
+    parts = tuple(_stepping(rule, shown[of[0]], of, groups) for (rule, _), of in alike.items())
+    return Printed.of(parts, map(_line, parts))
 
 
 def _stepping(rule: str, settings: dict[str, Any], of: list[int], groups: Sequence[Mapping[str, Any]]) -> Stepping:

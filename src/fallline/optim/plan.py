@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from itertools import chain
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -13,28 +11,19 @@ from torch import Tensor
 
 from fallline.lower.chain import prepare
 from fallline.lower.item import FACTS, Item
-from fallline.lower.native.torch_watch import NativeSameObjects
-from fallline.lower.watch import SameObjects, with_gradient
 from fallline.optim.choose import Choice
 from fallline.optim.group_reader import RULE, GroupReader, Readers
+from fallline.optim.roster import Groups, Roster, params_of
 from fallline.optim.scalars import HostScalars
 from fallline.optim.states import follow
 from fallline.optim.watched import Watched
 from fallline.rules.program import Program
 from fallline.rules.rule import Rule
 
-Groups = Sequence[Mapping[str, Any]]
 
-_params_of = itemgetter("params")
-
-
-def all_params(groups: Groups) -> list[Tensor]:
-    return list(chain.from_iterable(map(_params_of, groups)))
-
-
-def settings_of(readers: Sequence[GroupReader], groups: Groups) -> list[tuple[Any, ...]]:
-    """Per group, what its specialisation is chosen from."""
-    return [(group.get(RULE), reader.settings(group)) for reader, group in zip(readers, groups, strict=True)]
+def settings_of(readers: Mapping[int, GroupReader], groups: Groups) -> dict[int, tuple[Any, ...]]:
+    """For each group that has a reader here, what its specialisation is chosen from."""
+    return {g: (groups[g].get(RULE), reader.settings(groups[g])) for g, reader in readers.items()}
 
 
 def layout_of(param: Tensor) -> tuple[Any, ...]:
@@ -48,8 +37,8 @@ class Member:
 
     param: Tensor
     item: Item
-    number: int
-    """Its position among all parameters of the optimizer, in the order of the groups."""
+    row: int
+    """Where its counter and scalar states are in the flat arrays of a plan."""
     group: int
     name: str
 
@@ -62,17 +51,17 @@ class Bucket:
         self.members = list(members)
         self.params = [m.param for m in members]
         self.items = [m.item for m in members]
-        self.numbers = [m.number for m in members]
+        self.rows = [m.row for m in members]
         self.groups = [m.group for m in members]
+        self.all_groups = tuple(dict.fromkeys(self.groups))
         self.layouts = [layout_of(p) for p in self.params]
-        self.with_gradient = with_gradient(self.params)
         self.executor = prepare(choice.lowering, program, self.items)
         self.zeros = [0] * len(self.items)
         self.rounds_at_random = any(item.rounds_at_random for item in self.items)
         states = program.states
         self.scalar_inputs = [n for n in program.host_inputs if n in states and states[n].shape == "scalar"]
-        self.where = np.array(self.numbers)
-        """Where its parameters' counters are in the flat array of all."""
+        self.where = np.array(self.rows)
+        """The same rows, to index the flat arrays with."""
         wants_facts = not {*FACTS, "total"}.isdisjoint(program.host_inputs)
         self.facts = [item.facts for item in self.items] if wants_facts else None
         self.depends_on_step_alone = not wants_facts and not self.scalar_inputs
@@ -80,6 +69,16 @@ class Bucket:
         self.is_coupled = program.couples_parameters or any(item.place is not None for item in self.items)
         """Whether it may have only a part of what a reduction runs over."""
         self.companions: dict[Program, Bucket] = {}
+        self.masters = {i: item.param.data for i, item in enumerate(self.items) if item.low_precision_copy is not None}
+        """The float32 master weights of 16-bit parameters."""
+        self.versions: dict[int, int] = {}
+        """Autograd's counters of these parameters after their last step: tell when one was written to."""
+
+    def groups_of(self, positions: Sequence[int]) -> tuple[int, ...]:
+        """The groups that these of its parameters are in."""
+        if len(positions) == len(self.items):
+            return self.all_groups
+        return tuple(dict.fromkeys([self.groups[i] for i in positions]))
 
     def bind(self, given: Mapping[int, Tensor], grads: Mapping[int, Tensor]) -> None:
         """Takes gradients that were checked one by one; ``given`` are those of the parameters, as they are there."""
@@ -92,6 +91,20 @@ class Bucket:
         if any(layout_of(self.params[i]) != self.layouts[i] for i in positions):
             return True
         return self.executor.has_moved(positions)
+
+    def follow_parameters(self, positions: Sequence[int]) -> None:
+        """Master weights take over what somebody has written to these parameters since their last step."""
+        for i in self._with_master(positions):
+            if self.params[i]._version != self.versions.get(i):
+                follow(self.masters[i], self.params[i])
+
+    def note_versions(self, positions: Sequence[int]) -> None:
+        """Notes that these parameters are as the step that was just made has left them."""
+        for i in self._with_master(positions):
+            self.versions[i] = self.params[i]._version
+
+    def _with_master(self, positions: Sequence[int]) -> list[int]:
+        return [i for i in positions if i in self.masters]
 
     def companion(self, program: Program) -> Bucket:
         """Another program (a norm of the gradients, an entry point) over the same parameters and gradients."""
@@ -111,62 +124,73 @@ def _is_same_memory(given: Tensor, taken: Tensor) -> bool:
 
 @dataclasses.dataclass(eq=False)
 class Plan:
+    """All that steps share.  It covers every parameter that takes part in training, or the few that had a gradient."""
+
+    roster: Roster
     buckets: list[Bucket]
-    params: list[Tensor]
-    """Those with states, in the order of the optimizer."""
-    members: SameObjects | NativeSameObjects
-    """Recognises the groups' lists of parameters."""
-    waiting: list[Tensor]
-    """Parameters that never had a gradient, and so have no states."""
     states: dict[Tensor, Any]
     """The states of the optimizer."""
     completed: dict[Tensor, Watched]
     """The states as they are once the step is made: one that is refused must leave no state behind."""
-    readers: list[GroupReader]
-    """The reader of each group."""
-    settings: list[tuple[Any, ...]]
-    """Per group, what the specialisation was chosen from."""
-    forms: list[tuple[Any, ...]]
-    """Per group, what was chosen."""
-    masters: list[tuple[Tensor, Tensor]]
-    """16-bit parameters with their float32 master weights."""
+    readers: dict[int, GroupReader]
+    """The reader of each group that has a parameter here."""
+    settings: dict[int, tuple[Any, ...]]
+    """For each of these groups, what the specialisation was chosen from."""
+    forms: dict[int, tuple[Any, ...]]
+    """For each of these groups, what was chosen."""
     scalars: HostScalars
-    versions: list[int] = dataclasses.field(default_factory=list)
-    """Autograd's counters of these parameters after the last step: tells when one was written to."""
+    is_whole: bool
+    """Whether it covers all parameters that had a gradient or states when it was made."""
+    planned_apart: int
+    """How many parameters were planned a few at a time since the last whole plan."""
 
-    def is_current(self, readers: Readers, groups: Groups, states: Mapping[Tensor, Any]) -> bool:
-        """Whether groups, their settings and the states are those that the plan was made from.  Where the memory of
-        parameters and states lies is looked at when gradients are bound."""
-        return (
-            self.states is states
-            and self.members.are_in(list(map(_params_of, groups)))
-            and self.scalars.counters.flat.data_ptr() == self.scalars.counters.address
-            and not (self.waiting and any(p.grad is not None for p in self.waiting))
-            and (self.settings == settings_of(self.readers, groups) or self._has_form(readers, groups))
-        )
+    def __post_init__(self) -> None:
+        self.place_of = {item.number: (bucket, i) for bucket in self.buckets for i, item in enumerate(bucket.items)}
+        """Bucket and position of a parameter, by its number."""
+        self.has_masters = any(bucket.masters for bucket in self.buckets)
 
-    def _has_form(self, readers: Readers, groups: Groups) -> bool:
-        """Whether settings that have changed amount to the same: a number (a schedule of the momentum), but no flag."""
-        found = readers.of_all(groups)
-        if found != self.readers or [r.form(group) for r, group in zip(found, groups, strict=True)] != self.forms:
-            return False
-        self.settings = settings_of(found, groups)
-        return True
-
-    def rebind(self, readers: Readers, groups: Groups, states: Mapping[Tensor, Any]) -> bool:
-        """Takes this step's gradients if nothing but their memory has changed since the last ones were bound."""
-        if not self.is_current(readers, groups, states):
-            return False
-        for bucket in self.buckets:  # noqa: SIM110, all() costs twice as much, in every step
+    def rebind(self, groups: Groups, states: Mapping[Tensor, Any]) -> bool:
+        """Takes this step's gradients if every parameter here, and no other one, has a gradient, and nothing but the
+        memory of gradients has changed since the last ones were bound."""
+        for bucket in self.buckets:
             if not bucket.executor.rebind():
                 return False
+        covered, known = len(self.place_of), len(self.roster.params)
+        return (
+            self._has_memory_of(states)
+            and self.roster.members.are_in(list(map(params_of, groups)))
+            and (covered == known or covered == len(self.roster.members.with_gradient()))
+            and (self.settings == settings_of(self.readers, groups) or self._has_forms(self.readers, groups))
+        )
+
+    def covers(self, numbers: Sequence[int], readers: Readers, groups: Groups, states: Mapping[Tensor, Any]) -> bool:
+        """Whether these parameters are here, and the settings of their groups are those that the plan was made from.
+        Where the memory of parameters and states lies is looked at when gradients are bound."""
+        if not self._has_memory_of(states) or not all(number in self.place_of for number in numbers):
+            return False
+        own = {g: self.readers[g] for g in {self.roster.group_of[number] for number in numbers}}
+        return all(readers.of(groups[g]) is reader for g, reader in own.items()) and self._has_forms(own, groups)
+
+    def _has_memory_of(self, states: Mapping[Tensor, Any]) -> bool:
+        return self.states is states and self.scalars.counters.is_in_place()
+
+    def _has_forms(self, readers: Mapping[int, GroupReader], groups: Groups) -> bool:
+        """Whether settings of these groups are the same, or have changed to some that amount to the same: a number (a
+        schedule of the momentum), but no flag."""
+        for g, found in settings_of(readers, groups).items():
+            if found != self.settings[g]:
+                if found[0] != self.settings[g][0] or readers[g].form(groups[g]) != self.forms[g]:
+                    return False
+                self.settings[g] = found
         return True
 
-    def follow_parameters(self) -> None:
-        """Master weights take over what somebody has written to a parameter since the last step."""
-        if [param._version for param, _ in self.masters] != self.versions:
-            for param, master in self.masters:
-                follow(master, param)
+    def positions_of(self, numbers: Sequence[int]) -> dict[Bucket, list[int]]:
+        """For each bucket, the positions of those of these parameters that it has."""
+        found: dict[Bucket, list[int]] = {bucket: [] for bucket in self.buckets}
+        for number in numbers:
+            bucket, i = self.place_of[number]
+            found[bucket].append(i)
+        return found
 
     def commit(self) -> None:
         """Puts the states that this plan has completed into the optimizer."""
@@ -179,10 +203,9 @@ class Plan:
         self.completed = {}
 
     def without(self, newcomers: set[Tensor]) -> Plan:
-        """The plan as if these still waited for their first gradient.  Their states may begin as a copy of the weights,
-        which must be made from the weights that their first step finds."""
+        """The plan as if these had no gradient yet.  Their states may begin as a copy of the weights, which must be
+        made from the weights that their first step finds."""
         others = [[m for m in bucket.members if m.param not in newcomers] for bucket in self.buckets]
-        params = [param for param in self.params if param not in newcomers]
         return dataclasses.replace(
             self,
             buckets=[
@@ -190,10 +213,7 @@ class Plan:
                 for bucket, members in zip(self.buckets, others, strict=True)
                 if members
             ],
-            params=params,
-            waiting=[*self.waiting, *newcomers],
             completed={param: entry for param, entry in self.completed.items() if param not in newcomers},
-            masters=[(param, master) for param, master in self.masters if param not in newcomers],
         )
 
     def release(self) -> None:

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from fallline.lower.item import HALF, Place
-from fallline.lower.watch import same_objects
 from fallline.optim.choose import choose_lowering
 from fallline.optim.group_reader import GroupReader, Readers, check_must_match
 from fallline.optim.hyperparameters import STEP
 from fallline.optim.layout import refuse_shared
-from fallline.optim.plan import Bucket, Member, Plan, all_params, settings_of
+from fallline.optim.plan import Bucket, Member, Plan, settings_of
+from fallline.optim.roster import Groups, Roster
 from fallline.optim.scalars import HostScalars, counter_dtype
 from fallline.optim.states import (
     MASTER,
@@ -28,14 +28,15 @@ from fallline.optim.states import (
 from fallline.optim.watched import Watched
 from fallline.rules.program import Program
 
-Groups = Sequence[dict[str, Any]]
-
 
 class Candidate(NamedTuple):
     """A parameter that has a gradient or states."""
 
     piece: Piece
     number: int
+    """Its position among all parameters of the optimizer."""
+    row: int
+    """Its position among the candidates."""
     group: int
     name: str
     reader: GroupReader
@@ -51,7 +52,38 @@ class Candidate(NamedTuple):
         return f"the state of {self.name}"
 
 
+class Scope(NamedTuple):
+    """Which parameters a plan is to cover."""
+
+    roster: Roster
+    numbers: list[int]
+    is_whole: bool
+    planned_apart: int
+
+
+def whole_scope(roster: Roster, states: Mapping[Tensor, Any]) -> Scope:
+    """All parameters that take part: those with a gradient or states."""
+    taking_part = [n for n, param in enumerate(roster.params) if states.get(param) or param.grad is not None]
+    return Scope(roster, taking_part, is_whole=True, planned_apart=0)
+
+
+def scope_of_step(before: Plan | None, roster: Roster, present: list[int], states: Mapping[Tensor, Any]) -> Scope:
+    """The parameters that a step needs a plan of, because ``before`` does not serve it.
+
+    Steps inside of backward() each bring one parameter that had no gradient before: planning all of them in each of
+    these steps would cost the square of their number.  A step is therefore planned alone, until such plans have cost as
+    much as a whole one.
+    """
+    if before is not None and before.roster is roster:
+        newcomers = sum(not states.get(roster.params[number]) for number in present)
+        planned_apart = before.planned_apart + len(present)
+        if planned_apart < len(states) + newcomers:
+            return Scope(roster, present, is_whole=False, planned_apart=planned_apart)
+    return whole_scope(roster, states)
+
+
 def make_plan(
+    scope: Scope,
     readers: Readers,
     groups: Groups,
     states: dict[Tensor, Any],
@@ -59,46 +91,41 @@ def make_plan(
     changed: Callable[[], None],
 ) -> Plan:
     """``changed`` is called when someone replaces a state.  Nothing changes before the plan is committed."""
-    of_groups = readers.of_all(groups)
-    check_must_match(groups, of_groups)
-    candidates, waiting = _candidates(of_groups, groups, states, places)
+    roster = scope.roster
+    own = {g: readers.of(groups[g]) for g in dict.fromkeys(roster.group_of[number] for number in scope.numbers)}
+    if any(reader.description.must_match for reader in own.values()):
+        check_must_match(groups, readers.of_all(groups))
+    for g, reader in own.items():
+        reader.check(groups[g])
+    candidates = _candidates(scope, own, groups, places)
     refuse_shared([c.param for c in candidates], [c.name for c in candidates])
     completed = {c.param: _completed(c, groups[c.group], states.get(c.param) or {}) for c in candidates}
-    count = len(all_params(groups))
     return Plan(
-        scalars=_shared_scalars(of_groups, candidates, completed, count),
+        roster=roster,
+        scalars=_shared_scalars(readers, own, candidates, completed),
         buckets=_buckets(candidates, groups, completed),
-        params=[c.param for c in candidates],
-        members=same_objects([group["params"] for group in groups]),
-        waiting=waiting,
         states=states,
         completed={param: Watched(entry, changed) for param, entry in completed.items()},
-        readers=of_groups,
-        settings=settings_of(of_groups, groups),
-        forms=[reader.form(group) for reader, group in zip(of_groups, groups, strict=True)],
-        masters=[(param, entry[MASTER]) for param, entry in completed.items() if MASTER in entry],
+        readers=own,
+        settings=settings_of(own, groups),
+        forms={g: reader.form(groups[g]) for g, reader in own.items()},
+        is_whole=scope.is_whole,
+        planned_apart=scope.planned_apart,
     )
 
 
 def _candidates(
-    readers: Sequence[GroupReader], groups: Groups, states: Mapping[Tensor, Any], places: Mapping[Tensor, Place]
-) -> tuple[list[Candidate], list[Tensor]]:
-    """Those that take part, and those that wait for their first gradient."""
+    scope: Scope, readers: Mapping[int, GroupReader], groups: Groups, places: Mapping[Tensor, Place]
+) -> list[Candidate]:
     found: list[Candidate] = []
-    waiting: list[Tensor] = []
-    number = -1
-    for g, (reader, group) in enumerate(zip(readers, groups, strict=True)):
-        reader.check(group)
-        for index, param in enumerate(group["params"]):
-            number += 1
-            if not states.get(param) and param.grad is None:
-                waiting.append(param)
-                continue
-            name = reader.check_member(group, g, index)
-            piece = Piece(param, places.get(param) if places else None)
-            piece.check(name, group)
-            found.append(Candidate(piece, number, g, name, reader, reader.program(group, len(piece.shape))))
-    return found, waiting
+    for row, number in enumerate(scope.numbers):
+        g, param = scope.roster.group_of[number], scope.roster.params[number]
+        reader, group = readers[g], groups[g]
+        name = reader.check_member(group, g, scope.roster.index_in_group(number))
+        piece = Piece(param, places.get(param) if places else None)
+        piece.check(name, group)
+        found.append(Candidate(piece, number, row, g, name, reader, reader.program(group, len(piece.shape))))
+    return found
 
 
 def _completed(candidate: Candidate, group: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,24 +164,25 @@ def _count_of_none() -> Tensor:
 
 
 def _shared_scalars(
-    readers: Sequence[GroupReader],
+    readers: Readers,
+    own: Mapping[int, GroupReader],
     candidates: Sequence[Candidate],
     entries: Mapping[Tensor, dict[str, Any]],
-    count: int,
 ) -> HostScalars:
     """Makes counters and scalar states of all parameters views of one flat tensor each: a thousand 0-d tensors cost
     more to advance than a kernel takes."""
-    states = [name for reader in readers for name, state in reader.rule.states.items() if state.shape == "scalar"]
+    rules = dict.fromkeys(reader.rule for reader in own.values())
+    states = [name for rule in rules for name, state in rule.states.items() if state.shape == "scalar"]
     flat: dict[str, Tensor] = {}
     for name in dict.fromkeys((STEP, *states)):
         dtype = counter_dtype() if name == STEP else torch.float64
-        flat[name] = torch.zeros(count, dtype=dtype, device="cpu")
+        flat[name] = torch.zeros(len(candidates), dtype=dtype, device="cpu")
         for candidate in candidates:
             entry = entries[candidate.param]
             if name in entry:
-                flat[name][candidate.number] = float(entry[name])
-                entry[name] = flat[name][candidate.number]
-    return HostScalars(flat, readers)
+                flat[name][candidate.row] = float(entry[name])
+                entry[name] = flat[name][candidate.row]
+    return HostScalars(flat, readers, own)
 
 
 def _buckets(candidates: Sequence[Candidate], groups: Groups, entries: Mapping[Tensor, Any]) -> list[Bucket]:
@@ -165,7 +193,7 @@ def _buckets(candidates: Sequence[Candidate], groups: Groups, entries: Mapping[T
         item = build_item(program.states, candidate.piece, entries[candidate.param], group, candidate.number)
         choice = choose_lowering(program, item, group)
         rules[program] = candidate.reader.rule
-        member = Member(candidate.param, item, candidate.number, candidate.group, candidate.name)
+        member = Member(candidate.param, item, candidate.row, candidate.group, candidate.name)
         found.setdefault((program, choice, group["maximize"]), []).append(member)
     return [
         Bucket(rules[program], program, choice, maximize, members)

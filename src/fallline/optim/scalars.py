@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fallline.formats import rounding_key
 from fallline.lower.executor import Deferred, StepScalars
-from fallline.optim.group_reader import GroupReader
+from fallline.optim.group_reader import GroupReader, Readers
 from fallline.optim.hyperparameters import STEP
 from fallline.rules.rule import Rule
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Groups = Sequence[dict[str, Any]]
 ScalarWrite = tuple[Any, str, float]
-"""(parameter number, several of them, or a group; name, value): written when every bucket has read the old values."""
+"""(row of a parameter, several of them, or a group; name, value): written when every bucket has read the old values."""
 
 
 def counter_dtype() -> torch.dtype:
@@ -50,6 +50,10 @@ class Counters:
         """The value of all counters, None if they differ; as long as ``version`` is that of the tensor."""
         self.version = -1
 
+    def is_in_place(self) -> bool:
+        """Whether the tensor is still where numpy's view of it is."""
+        return self.flat.data_ptr() == self.address
+
     def compare(self) -> None:
         """Finds out whether all are equal."""
         self.version = self.flat._version
@@ -62,34 +66,34 @@ class Counters:
             self.common += 1.0
             self.array.fill(self.common)  # in a small step the addition would take longer than the kernel
 
-    def advance(self, numbers: Any) -> None:
-        self.array[numbers] += 1.0
+    def advance(self, rows: Any) -> None:
+        self.array[rows] += 1.0
         self.version = -1
 
-    def set(self, numbers: Any, value: float) -> None:
-        self.array[numbers] = value
+    def set(self, rows: Any, value: float) -> None:
+        self.array[rows] = value
         self.version = -1
 
 
 class HostScalars:
-    """The numbers of all parameters, and of the step that is being made."""
+    """The numbers of a plan's parameters, and of the step that is being made."""
 
-    def __init__(self, flat: Mapping[str, Tensor], readers: Sequence[GroupReader]):
+    def __init__(self, flat: Mapping[str, Tensor], readers: Readers, own: Mapping[int, GroupReader]):
         self.counters = Counters(flat[STEP])
-        self._shares_lr = any(reader.hyperparameters.shares_lr for reader in readers)
-        self._counts_by_group = any(reader.rule.counts == "group" for reader in readers)
+        self._readers, self._own = readers, own
+        """Of all groups, and by number, of those that have a parameter here."""
+        self._shares_lr = any(reader.hyperparameters.shares_lr for reader in own.values())
+        self._counts_by_group = any(reader.rule.counts == "group" for reader in own.values())
         self.flat = {name: values.numpy() for name, values in flat.items()}
-        """Counters and scalar states by name; at each parameter's number, its own."""
+        """Counters and scalar states by name; at each parameter's row, its own."""
         self.scalar_states = [name for name in flat if name != STEP]
 
     # ------------------------------------------------------------------ before the kernels
 
-    def read(
-        self, readers: Sequence[GroupReader], groups: Groups, stepped: Sequence[tuple[Bucket, Sequence[int]]]
-    ) -> list[StepScalars]:
-        """The numbers of this step, for each bucket with those of its parameters that take part; ``readers`` has one
-        for each group."""
-        self.groups, self.readers = groups, readers
+    def read(self, groups: Groups, stepped: Sequence[tuple[Bucket, Sequence[int]]]) -> list[StepScalars]:
+        """The numbers of this step, for each bucket with those of its parameters that take part; groups without one of
+        them are not looked at."""
+        self.groups = groups
         if self.counters.version != self.counters.flat._version:
             self.counters.compare()
         self.common_step = self.counters.common
@@ -97,15 +101,17 @@ class HostScalars:
         self.writes: list[ScalarWrite] = []
         self._noted: set[tuple[Any, str]] = set()
         self.classes: list[dict[str, Any]] = []
-        self.class_of_group: list[int] = []
+        self.class_of_group: dict[int, int] = {}
         numbers: dict[Any, int] = {}
-        for reader, group in zip(readers, groups, strict=True):
-            key, values = reader.hyperparameters.values(group)
-            number = numbers.setdefault((id(reader), key), len(self.classes))
-            if number == len(self.classes):
-                self.classes.append(values)
-            self.class_of_group.append(number)
-        self.shared_lrs = shared_lrs(readers, groups) if self._shares_lr else {}
+        for bucket, active in stepped:
+            for g in bucket.groups_of(active):
+                if g not in self.class_of_group:
+                    key, values = self._own[g].hyperparameters.values(groups[g])
+                    number = numbers.setdefault((id(self._own[g]), key), len(self.classes))
+                    if number == len(self.classes):
+                        self.classes.append(values)
+                    self.class_of_group[g] = number
+        self.shared_lrs = shared_lrs(self._readers.of_all(groups), groups) if self._shares_lr else {}
         self.totals: dict[Rule, int] = {}
         """Elements of all parameters of a rule that take part, for means over all of them."""
         found = []
@@ -136,11 +142,11 @@ class HostScalars:
 
     def _uniform(self, bucket: Bucket) -> StepScalars:
         """One set per class."""
-        program, number = bucket.program, bucket.numbers[0]
-        step = float(self.flat[STEP][number]) if self.common_step is None else self.common_step
+        program, row = bucket.program, bucket.rows[0]
+        step = float(self.flat[STEP][row]) if self.common_step is None else self.common_step
         own = {"step": step + 1.0, "first": step == 0.0, "shared_lr": self.shared_lrs.get(bucket.rule, 0.0)}
         for name in bucket.scalar_inputs:
-            own[name] = float(self.flat[name][number])
+            own[name] = float(self.flat[name][row])
         set_of, chosen = bucket.zeros, self.classes
         if len(chosen) > 1:
             sets_of_classes: dict[int, int] = {}
@@ -187,14 +193,14 @@ class HostScalars:
             {
                 operand.slot: rounding_key(
                     self.groups[g]["rounding_seed"],
-                    int(self.flat[STEP][item.number]) + 1,
+                    int(self.flat[STEP][row]) + 1,
                     item.number,
                     operand.slot,
                 )
                 for operand in item.operands
                 if operand.stochastic
             }
-            for item, g in zip(bucket.items, bucket.groups, strict=True)
+            for item, row, g in zip(bucket.items, bucket.rows, bucket.groups, strict=True)
         ]
 
     # ------------------------------------------------------------------ new values of scalar states
@@ -219,7 +225,7 @@ class HostScalars:
     def _note(self, bucket: Bucket, i: int, name: str, value: float) -> None:
         shape = self._shape(bucket, name)
         if shape == "scalar":
-            self.writes.append((bucket.numbers[i], name, value))
+            self.writes.append((bucket.rows[i], name, value))
             return
         # The same for every parameter of the group, or of the optimizer: once is enough.
         owner: Any = bucket.groups[i] if shape == "group" else bucket.rule
@@ -228,7 +234,7 @@ class HostScalars:
             chosen = (
                 [self.groups[owner]]
                 if shape == "group"
-                else [g for g, r in zip(self.groups, self.readers, strict=True) if r.rule is bucket.rule]
+                else [group for group in self.groups if self._readers.of(group).rule is bucket.rule]
             )
             self.writes.extend((group, name, int(value) if name == STEP else value) for group in chosen)
 

@@ -16,10 +16,10 @@ from fallline.document.cells import Cell, Column, Missing, Number, Range, Text, 
 from fallline.document.numbers import Digits, byte_unit, counted, duration
 from fallline.race.clock.pace import SECONDS, STEPS
 from fallline.race.figures import curve_figures
+from fallline.race.verdict.answer import answer_of
 from fallline.race.verdict.race_look import METRIC, SCORE
 from fallline.race.verdict.raced import WALL
 from fallline.race.verdict.sentences import interval_of, when_it_left
-from fallline.race.verdict.summary import CROSS_CHECK
 from fallline.score.document import ABOVE_NEXT, CONTESTANT, RANK, Field, interval, table_of
 from fallline.score.figures import figures
 
@@ -51,34 +51,9 @@ def document(summary: Summary, path: Path) -> Document:
 
 
 def _answer(summary: Summary) -> list[Block]:
-    """The last lines: which one to take and its cost, who is slower, what more time would buy, and code to paste."""
-    blocks: list[Block] = []
-    if summary.look is None or summary.board.studies >= CROSS_CHECK:
-        # Beside a choice by another rule it is a second opinion, and says so.
-        named = "" if summary.look is None else "Cross-check by an exact test of quality at equal time: "
-        blocks += [Verdict(f"{named}{quality.verdict}") for quality in summary.quality]
-    if summary.cross_check is not None:
-        blocks.append(Verdict(summary.cross_check))
-    blocks += [Verdict(line) for line in summary.lines]
-    if summary.further is not None:
-        blocks.append(Verdict(summary.further.sentence))
-    return [*blocks, *_to_paste(summary)]
-
-
-def _to_paste(summary: Summary) -> list[Block]:
-    setting = summary.settings.get(summary.choice or "")
-    if setting is None:
-        return []
-    told = [] if setting.sentence is None else [setting.sentence]
-    bytes_of = [cost.state_bytes for (_, name), cost in summary.calibration.items() if name == setting.contestant]
-    if bytes_of:
-        unit, name = byte_unit(max(bytes_of))
-        told.append(f"{setting.contestant} holds {max(bytes_of) / unit:.3g} {name} of states.")
-    if setting.code is None:
-        told.append(f"It is {setting.optimizer} with {setting.text}.")
-        return [Verdict(" ".join(told))]
-    blocks: list[Block] = [Verdict(" ".join(told))] if told else []
-    return [*blocks, Snippet(setting.code, "python")]
+    found = answer_of(summary)
+    code = [] if found.code is None else [Snippet(found.code, "python")]
+    return [*(Verdict(line) for line in found.lines), *code]
 
 
 def plan_document(plan: Estimate) -> Document:
@@ -139,11 +114,6 @@ def _of_several(summary: Summary) -> list[Table]:
 
 
 GROUP: Field = (Column("group"), lambda row: Text(row.groups))
-
-
-def _tested(summary: Summary) -> bool:
-    """Whether groups and chances of the exact test are shown: where they are all there is, or where it can separate."""
-    return summary.look is None or summary.board.studies >= CROSS_CHECK
 
 
 def _distances(summary: Summary) -> list[Table]:
@@ -233,7 +203,7 @@ def _one_workload(summary: Summary) -> list[Field]:
         (Column("studies\nreached", digits="whole"), reached),
         (Column("score", digits=2), lambda row: Number(row.score, row.low, row.high)),
     ]
-    fields += [GROUP] if _tested(summary) else []
+    fields += [GROUP] if summary.tested else []
     fields += [(Column(f"states\n{name}", unit=name, digits="three"), states)] if calibrated else []
     return fields
 
@@ -252,7 +222,7 @@ def _spread(summary: Summary) -> list[Field]:
         (Column(f"{clock} to target,\nrange over studies", digits=digits), over_studies),
         (Column("score,\n95 % interval", digits=2), interval),
     ]
-    return [*fields, ABOVE_NEXT] if _tested(summary) else fields
+    return [*fields, ABOVE_NEXT] if summary.tested else fields
 
 
 def _clock_digits(summary: Summary) -> tuple[str, Digits]:
@@ -265,7 +235,7 @@ def _scores(summary: Summary) -> list[Field]:
         *RANK,
         (Column("score", digits=4), lambda row: Number(row.score, row.low, row.high)),
         (Column("95 % interval", digits=2), interval),
-        *((GROUP, ABOVE_NEXT) if _tested(summary) else ()),
+        *((GROUP, ABOVE_NEXT) if summary.tested else ()),
         (Column("workloads\nin time", digits="whole"), lambda row: Number(row.reached, of=count)),
     ]
 
@@ -358,14 +328,14 @@ def _details(summary: Summary, path: Path) -> list[str]:
         lines.append("Time to target: median over studies of steps × seconds per step, measured apart on one thread.")
     if summary.board.studies > 1:
         over = f"{summary.board.studies} studies" + (" and errors of step times" if SECONDS in summary.boards else "")
-        which = "Intervals and P(above next)" if _tested(summary) else "Intervals of scores"
+        which = "Intervals and P(above next)" if summary.tested else "Intervals of scores"
         lines.append(f"{which}: bootstrap over {over}, indicative only.")
     first = summary.board.rows[0].contestant
     if summary.choice not in (None, first):
         lines.append(
             f"By medians over studies {first} is first; the choice is by means of logarithms, as its bound is."
         )
-    if summary.board.pairs and _tested(summary):
+    if summary.board.pairs and summary.tested:
         lines.append("Contestants that share a group letter cannot be told apart, by an exact test.")
     if len(summary.board.workloads) > 1:
         lines += _speedups(summary)

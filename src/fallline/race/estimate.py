@@ -34,8 +34,8 @@ from fallline.race.plan import (
     trials,
 )
 from fallline.race.plan.foresight import FIXED_NOISE, TUNED_NOISE, Foresight, foresee, studies_within
+from fallline.race.progress import RaceError
 from fallline.race.results import Calibrated, Results, resume
-from fallline.race.run import RaceError
 from fallline.workloads import Workload
 
 

@@ -17,7 +17,7 @@ from fallline.race.plan import Entry, Round, Rules, Trial, next_round, trials_of
 from fallline.race.results import Results, Row
 from fallline.race.verdict.looks import TIME_IS_UP, over, take
 from fallline.race.verdict.material import material_of
-from fallline.race.verdict.race_look import RaceLook
+from fallline.race.verdict.race_look import RaceLook, looks_of
 
 AHEAD = 2
 """So many of the best run ahead of their round: the leader and the runner-up."""
@@ -45,7 +45,7 @@ class Rounds:
         self._measures = False
         """Whether steps are measured again at the end of this round: nothing may then run ahead of it."""
         self._begun = now() - results.seconds_used
-        self._looks = [RaceLook.from_data(data) for data in results.looks()]
+        self._looks = looks_of(results)
         self._round = Round({})
         self._open: dict[int, Row] = {}
         """Trials of this round that have not ended."""
@@ -192,7 +192,7 @@ class Rounds:
 
 def store_final_look(results: Results) -> None:
     """A fixed design is looked at once, when all its trials have ended, and again if studies were added."""
-    material, before = material_of(results), [RaceLook.from_data(data) for data in results.looks()]
+    material, before = material_of(results), looks_of(results)
     studies = dict.fromkeys(material.contestants, material.rules.studies)
     seen = {s.contestant: s.studies for s in before[-1].look.standings} if before else None
     if seen != studies and all(row.status is not None for row in results.rows()):

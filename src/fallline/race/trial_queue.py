@@ -10,6 +10,9 @@ from fallline.race.results import Row
 
 
 class TrialQueue(Protocol):
+    def start(self) -> None:
+        """Called once, when everything before the trials is done."""
+
     def next(self) -> Row | None:
         """The next trial to run; None if there is none now."""
 
@@ -27,6 +30,8 @@ class FixedQueue:
 
     def __init__(self, rows: Iterable[Row], expired: Callable[[], bool] = lambda: False):
         self._waiting, self.expired = deque(rows), expired
+
+    def start(self) -> None: ...
 
     def next(self) -> Row | None:
         return self._waiting.popleft() if self._waiting and not self.expired() else None

@@ -11,7 +11,9 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from fallline.training.phases import BACKWARD, DATA, FORWARD, STEP, TRAINING, NoClock, PhaseClock
+from fallline.training.curvature import Curvature
+from fallline.training.phases import BACKWARD, CURVATURE, DATA, FORWARD, STEP, TRAINING, NoClock, PhaseClock
+from fallline.training.precision import Precision
 from fallline.training.scheduled_optimizer import ScheduledOptimizer
 from fallline.workloads.errors import WorkloadError
 from fallline.workloads.workload import Workload
@@ -28,13 +30,25 @@ class Task(Protocol):
 
 
 class Loop:
-    """Takes steps of one model under one optimizer."""
+    """Takes steps of one model under one optimizer.
+
+    ``precision`` runs the forward pass in 16 bits; ``curvature`` updates the optimizer's Hessian every few steps.
+    """
 
     def __init__(
-        self, task: Task, model: nn.Module, optimizer: ScheduledOptimizer, clock: PhaseClock | None = None
+        self,
+        task: Task,
+        model: nn.Module,
+        optimizer: ScheduledOptimizer,
+        clock: PhaseClock | None = None,
+        precision: Precision | None = None,
+        curvature: Curvature | None = None,
     ) -> None:
         self.task, self.model, self.optimizer = task, model, optimizer
         self.clock = clock or NoClock()
+        self.precision, self.curvature = precision, curvature
+        self.batch: Any = None
+        """The batch of the last gradients."""
         self.done = 0
         """Steps taken; the number of the next one."""
 
@@ -42,22 +56,32 @@ class Loop:
         """Puts the gradients of the next batch into the parameters; returns its loss."""
         clock = self.clock
         clock.start()
-        batch = self.task.batch(self.done)
+        self.batch = self.task.batch(self.done)
         clock.lap(DATA)
-        loss = self.task.loss(self.model, batch, self.done)
+        if self.precision is None:
+            loss = self.task.loss(self.model, self.batch, self.done)
+        else:
+            with self.precision.forward():
+                loss = self.task.loss(self.model, self.batch, self.done)
         clock.lap(FORWARD)
         if loss.requires_grad:
-            loss.backward()
+            (loss if self.precision is None else self.precision.scaled(loss)).backward()
         clock.lap(BACKWARD)
         return loss
 
     def update(self) -> None:
         """Steps the optimizer at the rate of this step, and lets go of the gradients."""
         self.optimizer.set_rates(self.done)
-        self.optimizer.step()
+        if self.precision is None:
+            self.optimizer.step()
+        else:
+            self.precision.step(self.optimizer)
         self.optimizer.zero_grad()
         self.done += 1
         self.clock.lap(STEP)
+        if self.curvature is not None and self.curvature.is_due(self.done):
+            self.curvature.update(self.model, self.batch, self.optimizer, self.precision)
+            self.clock.lap(CURVATURE)
 
     def step(self) -> Tensor:
         """One whole step; returns its loss before the update."""

@@ -197,8 +197,17 @@ def taken_by_average(name: str | None) -> list[str]:
 # ------------------------------------------------------------------ optimizers
 
 
-def build(recipe: Recipe, point: Mapping[str, Any], model: nn.Module, total_steps: int) -> ScheduledOptimizer:
-    """The optimizer of a recipe at one point of its settings; schedules and averages count on ``total_steps``."""
+def build(
+    recipe: Recipe,
+    point: Mapping[str, Any],
+    model: nn.Module,
+    total_steps: int,
+    make: Callable[[nn.Module, Mapping[str, Any]], torch.optim.Optimizer] | None = None,
+) -> ScheduledOptimizer:
+    """The optimizer of a recipe at one point of its settings; schedules and averages count on ``total_steps``.
+
+    ``make`` makes the optimizer from the same settings in another way, for instance with another package.
+    """
     maker = maker_of(recipe.optimizer)
     options, schedule, average = sorted_settings(point, maker)
     given = schedule.pop("warmup_factor", None)
@@ -209,7 +218,7 @@ def build(recipe: Recipe, point: Mapping[str, Any], model: nn.Module, total_step
     if converge is not None and "lr" not in options:
         share = warmup or options.get("warmup_steps", 0) / total_steps
         options["lr"] = amos_lr(model.parameters(), total_steps, share, float(converge))
-    optimizer = maker.make(model, options)
+    optimizer = (make or maker.make)(model, options)
     rate = _rate(recipe.schedule, schedule, warmup, total_steps)
     if rate is not None:
         _keep_peaks(optimizer, recipe.schedule)

@@ -17,6 +17,8 @@ STEP_PHASES = (DATA, FORWARD, BACKWARD, STEP)
 """The phases of one step, in their order."""
 TRAINING = "training"
 """All phases of a step together: read once per stretch of steps, or where a user's own function trains."""
+CURVATURE = "curvature"
+"""What an optimizer needs beside its step: another forward and backward pass, every few steps."""
 EVALUATION = "evaluation"
 
 
@@ -54,6 +56,30 @@ class PhaseClock:
     def _read(self) -> float:
         self._wait()
         return time.perf_counter() if self._now is None else self._now()
+
+
+class TwoClocks(PhaseClock):
+    """Adds up CPU seconds of the whole process beside those of the wall, for whoever measures on a busy machine."""
+
+    def __init__(self, wait: Wait = nothing_to_wait_for):
+        super().__init__(wait)
+        self.cpu: defaultdict[str, float] = defaultdict(float)
+        self._cpu_since = 0.0
+
+    def start(self) -> None:
+        # The system call comes first: whatever takes the processor away there belongs to the phase that ends.
+        self._cpu_since = time.process_time()
+        super().start()
+
+    def lap(self, phase: str) -> None:
+        before, self._cpu_since = self._cpu_since, time.process_time()
+        self.cpu[phase] += self._cpu_since - before
+        super().lap(phase)
+
+    def take_cpu(self) -> dict[str, float]:
+        taken = dict(self.cpu)
+        self.cpu.clear()
+        return taken
 
 
 class NoClock(PhaseClock):

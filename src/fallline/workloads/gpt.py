@@ -75,7 +75,7 @@ def shape_of(size: str, **changes: int) -> Shape:
     """A size by name, with other layers, heads, width, context or vocabulary.
 
     >>> shape_of("tiny", layers=2).parameters
-    1710592
+    1711104
     """
     if size not in SIZES:
         close = difflib.get_close_matches(size, SIZES, n=2, cutoff=0.5)

@@ -15,6 +15,7 @@ from typing import Any
 
 from fallline.workloads.data.idx import BadFile
 from fallline.workloads.errors import WorkloadError, raised
+from fallline.workloads.gpt import SIZES
 from fallline.workloads.targets import with_target
 from fallline.workloads.workload import Workload
 
@@ -57,21 +58,31 @@ HELD_OUT = {
 """Held-out variant → its base."""
 
 
-def load(spec: str, sizes: Mapping[str, float] | None = None) -> Workload:
-    """A built-in workload by name, or ``FILE.py`` or ``FILE.py:function`` of one's own.
+GPT_SIZES = {(size if size.startswith("gpt") else f"gpt-{size}").replace("-", "_"): size for size in SIZES}
+"""The names of GPTs on text, which have no target of their own: a profile trains them, a race needs ``--target``."""
 
-    ``sizes`` are arguments for its function, such as a width.
+
+def load(spec: str, sizes: Mapping[str, float | str] | None = None) -> Workload:
+    """A built-in workload by name, a GPT on text, or ``FILE.py`` or ``FILE.py:function`` of one's own.
+
+    ``sizes`` are arguments for its function, such as a width; they may also follow the name, ``gpt-tiny@batch=6``.
 
     >>> load("rosenbrock").metric
     'f'
     """
-    sizes = sizes or {}
+    spec, own = with_settings(spec)
+    sizes = {**own, **(sizes or {})}
     if _is_file(spec):
         return _from_file(spec, sizes)
     name = spec.replace("-", "_").lower()
+    if name in GPT_SIZES:
+        from fallline.workloads import gpt_text
+
+        return gpt_text.workload(GPT_SIZES[name], **_sized(gpt_text.workload, sizes, spec))  # type: ignore[arg-type]
     if name not in BUILT_IN:
-        close = difflib.get_close_matches(name, BUILT_IN, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(BUILT_IN)}, and FILE.py"
+        close = difflib.get_close_matches(name, [*BUILT_IN, *GPT_SIZES], n=3, cutoff=0.5)
+        known = ", ".join([*BUILT_IN, *GPT_SIZES])
+        hint = f"did you mean {' or '.join(close)}?" if close else f"there are {known}, and FILE.py"
         raise WorkloadError(f"there is no workload {spec!r}; {hint}")
     module, _, function = BUILT_IN[name].partition(":")
     make = getattr(importlib.import_module(f"fallline.workloads.{module}"), function)
@@ -81,6 +92,26 @@ def load(spec: str, sizes: Mapping[str, float] | None = None) -> Workload:
         remedy = "`fallline data` fetches what is damaged, FALLLINE_REAL_DATA=0 does without it"
         raise WorkloadError(f"{name}: {error}; {remedy}") from None
     return with_target(made)
+
+
+def with_settings(spec: str) -> tuple[str, dict[str, float | str]]:
+    """A workload and the arguments of its function that follow its name.
+
+    >>> with_settings("gpt-tiny@batch=6,padding=longest"), with_settings("a@b.py:small")
+    (('gpt-tiny', {'batch': 6.0, 'padding': 'longest'}), ('a@b.py:small', {}))
+    """
+    name, separator, text = spec.rpartition("@")
+    pairs = [pair.partition("=") for pair in text.split(",")] if separator else []
+    if not pairs or not all(key.strip().isidentifier() and equals for key, equals, _ in pairs):
+        return spec, {}
+    return name, {key.strip(): _value(value.strip()) for key, _, value in pairs}
+
+
+def _value(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def load_changed(spec: str, changes: Mapping[str, Any], loaded: dict[str, Workload] | None = None) -> Workload:
@@ -99,17 +130,22 @@ def load_changed(spec: str, changes: Mapping[str, Any], loaded: dict[str, Worklo
     return made.replace(**{field: value for field, value in changes.items() if field != "rung"})
 
 
-def _sized(make: Callable[..., object], sizes: Mapping[str, float], where: str) -> dict[str, float]:
-    """The sizes as the function takes them: whole numbers where its default is one."""
-    given: dict[str, float] = {}
+def _sized(make: Callable[..., object], sizes: Mapping[str, float | str], where: str) -> dict[str, float | str]:
+    """The sizes as the function takes them: whole numbers where its default is one, text where it is text."""
+    given: dict[str, float | str] = {}
     for axis, size in sizes.items():
         parameter = inspect.signature(make).parameters.get(axis)
         default = None if parameter is None else parameter.default
+        if isinstance(default, str):
+            given[axis] = size if isinstance(size, str) else f"{size:g}"
+            continue
         if isinstance(default, bool) or not isinstance(default, int | float):
             raise WorkloadError(
                 f"{where}: has no size called {axis!r}; it needs an argument with a number as its default, as in "
                 f"`def workload({axis}: float = 1.0)`"
             )
+        if isinstance(size, str):
+            raise WorkloadError(f"{where}: {axis} is a number, {default:g} by default, got {size!r}")
         if isinstance(default, int) and size != int(size):
             raise WorkloadError(f"{where}: {axis} is a whole number, {default} by default, got {size:g}")
         given[axis] = int(size) if isinstance(default, int) else size
@@ -126,6 +162,7 @@ def file_of(spec: str) -> Path | None:
     >>> file_of("folder/mine.py:small"), file_of("chars")
     (PosixPath('folder/mine.py'), None)
     """
+    spec, _ = with_settings(spec)
     return Path(_parts(spec)[0]).expanduser() if _is_file(spec) else None
 
 
@@ -141,7 +178,7 @@ def _parts(spec: str) -> tuple[str, str]:
     return path, function
 
 
-def _from_file(spec: str, sizes: Mapping[str, float]) -> Workload:
+def _from_file(spec: str, sizes: Mapping[str, float | str]) -> Workload:
     path_text, function = _parts(spec)
     path = Path(path_text).expanduser()
     if not path.is_file():
@@ -151,7 +188,7 @@ def _from_file(spec: str, sizes: Mapping[str, float]) -> Workload:
         return _made(path, path_text, function, sizes)
 
 
-def _made(path: Path, path_text: str, function: str, sizes: Mapping[str, float]) -> Workload:
+def _made(path: Path, path_text: str, function: str, sizes: Mapping[str, float | str]) -> Workload:
     module = _imported(path)
     make = getattr(module, function, None)
     if not callable(make):

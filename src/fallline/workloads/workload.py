@@ -87,6 +87,10 @@ class Workload:
     data_name: str = "data of your own"
     """Which data is really used, for every result."""
     about: About = About()
+    tokens: Callable[[Any], tuple[int, int]] | None = None
+    """batch → tokens that are learned from, and all positions that are computed, padding included; None: no tokens."""
+    sampled_loss: Callable[[Any, Any], Tensor] | None = None
+    """(model, batch) → the loss on labels drawn from the model's own output, for optimizers that estimate curvature."""
 
     def __post_init__(self) -> None:
         self._check_source()

@@ -15,8 +15,9 @@ from fallline.race.ladder.document import document_of
 from fallline.race.ladder.rungs import entries, parse
 from fallline.race.ladder.summary import TIME, Climb, climb
 from fallline.race.plan import BUDGET, SELF, Entry, Rules
+from fallline.race.progress import Progress
 from fallline.race.results import Results, resume
-from fallline.race.run import Progress, Race
+from fallline.race.run import Race
 from fallline.race.verdict.summary import Summary, summarize
 from fallline.workloads import load
 from tests.race import write_workload

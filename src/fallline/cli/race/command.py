@@ -68,7 +68,7 @@ def race(
 def race_errors() -> failing_with:
     """Bad input ends with 2, a race that cannot be run with 1; both in one line."""
     from fallline.measure.store import StoreError
-    from fallline.race.run import RaceError
+    from fallline.race.progress import RaceError
     from fallline.workloads import WorkloadError
 
     return failing_with(bad_input=(StoreError, WorkloadError), failed=(RaceError,))

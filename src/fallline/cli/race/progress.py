@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fallline.race.progress import Progress
     from fallline.race.results import Row
-    from fallline.race.run import Progress
     from fallline.race.verdict.race_look import RaceLook
 
 
@@ -18,7 +18,7 @@ def progress_of(quiet: bool) -> Iterator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    from fallline.race.run import Progress
+    from fallline.race.progress import Progress
     from fallline.race.verdict.sentences import look_line
 
     if quiet:

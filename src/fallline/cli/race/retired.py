@@ -42,7 +42,7 @@ def _calibrate(path: list[str]) -> list[str]:
     """With the files whose code the new command runs, and which it wants to be named."""
     from fallline.measure.store import StoreError
     from fallline.race.results import Results
-    from fallline.race.run import calibrate_command
+    from fallline.race.results.resume import calibrate_command
 
     if not path:
         return ["results", "calibrate"]

@@ -7,7 +7,6 @@ scalars.  With many small tensors this file, not the kernel, decides the time.
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import addressof, c_double, c_int32, c_int64, c_uint64, c_void_p
 from typing import Any
@@ -20,7 +19,7 @@ from fallline.lower.executor import Deferred, Executor, Partial, Passes, StepSca
 from fallline.lower.item import Item, Operand, program_view
 from fallline.lower.native.kernels import Kernel
 from fallline.lower.native.library import CJob, COperand, CTensor
-from fallline.lower.native.torch_watch import TorchWatch, torch_reader
+from fallline.lower.watch import watch
 from fallline.rules.graph import Node, Space
 
 DENSE = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
@@ -58,8 +57,6 @@ class NativeExecutor(Executor):
         self.tensors = (CTensor * max(1, count))()
         self.set_of = (c_int32 * max(1, count))()
         self.pointers = (c_uint64 * max(1, count))()
-        self._pack = struct.Struct(f"{count}Q").pack_into
-        self._native_watch: TorchWatch | None = None
         self._binding: object = None
         """Another object after every ``bind``: executors that follow this one describe gradients anew then."""
         self._followed: object = None
@@ -179,37 +176,27 @@ class NativeExecutor(Executor):
         return all(taken[i] is grad for i, grad in grads.items())
 
     def watch(self, params: Sequence[Tensor] | None) -> None:
-        reader = torch_reader()
-        self._native_watch = None
-        if params is not None and reader is not None:
-            states = [state for states in self.states for state in states]
-            watch = TorchWatch(reader, params, states, self.pointers)
-            self._native_watch = watch if watch.can_look else None
-        super().watch(params if self._native_watch is None else None)
+        self._watch = None
+        if params is not None:
+            self._watch = watch(params, [state for states in self.states for state in states], self.pointers)
 
     def rebind(self) -> bool:
-        if self._native_watch is not None:
-            self.present = range(len(self.items))
-            return bool(self._native_watch.look())
-        if not super().rebind():
-            return False
-        self._pack(self.pointers, 0, *map(Tensor.data_ptr, self.grads.values()))
-        return True
+        """Takes pointers alone: they are all that a kernel needs."""
+        self.present = range(len(self.items))
+        return self._watch is not None and bool(self._watch.look())
 
     def follow(self, other: Executor) -> None:
         if not isinstance(other, NativeExecutor):
             self.bind(other.grads)
         elif self._followed is not other._binding:
-            watch = other._native_watch
-            self.bind(other.grads if watch is None else watch.gradients())
+            self.bind(other.grads if other.grads or other._watch is None else other._watch.gradients())
             self._followed = other._binding
         else:
             ctypes.memmove(self.pointers, other.pointers, ctypes.sizeof(self.pointers))
         self.grads, self.present = other.grads, other.present
 
     def tell_autograd(self) -> None:
-        watch = self._native_watch
-        if watch is None or not watch.tell_autograd():
+        if self._watch is None or not self._watch.tell_autograd():
             super().tell_autograd()
 
     def bind_one(self, i: int, grad: Tensor) -> None:

@@ -2,8 +2,8 @@
 their step.
 
 torch exports the C functions that this needs, but as no public interface: they are looked up by name in the running
-process and tried on a few tensors first.  Where one is missing or answers otherwise, the watch in Python
-(``lower/watch.py``) does the same more slowly.
+process and tried on a few tensors first.  Where one is missing or answers otherwise, ``lower/watch.py`` does the same
+in Python.
 """
 
 from __future__ import annotations
@@ -81,6 +81,21 @@ class TorchReader:
             raise NativeUnavailable(f"torch does not tell the {name} of a tensor")
         return found.value
 
+    def watch(
+        self, params: Sequence[Tensor], states: Sequence[Tensor], pointers: ctypes.Array[c_uint64] | None
+    ) -> TorchWatch | None:
+        """None if one of the tensors is complex, lazy, sparse, on another device, or has no gradient, or one of its own
+        making."""
+        if any(param.is_complex() for param in params) or not has_torch_gradients(params):
+            return None
+        found = TorchWatch(self, params, states, (c_uint64 * max(1, len(params)))() if pointers is None else pointers)
+        return found if found.is_possible else None
+
+    def members(self, lists: Sequence[Sequence[Tensor]]) -> TorchMembers | None:
+        """None if one of the lists is another container, or a parameter has a gradient of its own making."""
+        made_for = all(type(one) is list for one in lists) and all(map(has_torch_gradients, lists))
+        return TorchMembers(self, lists) if made_for else None
+
     def addresses(self, tensors: Sequence[Tensor]) -> ctypes.Array[c_void_p]:
         """Where the C++ tensors are.  The objects must outlive this: it holds no reference."""
         return (c_void_p * max(1, len(tensors)))(*(id(tensor) + self.offset for tensor in tensors))
@@ -108,12 +123,10 @@ class TorchWatch:
         """Whether nothing but the memory of gradients has changed; their pointers are then this step's."""
         self.tell_autograd = functools.partial(self._native.fl_watch_wrote, self._watch)
         """Counts a write to every parameter; false if torch refuses, as for tensors of inference mode."""
-        self.can_look = bool(self._watch) and has_torch_gradients(self.params)
-        """False if one of the tensors is lazy, sparse, on another device, or has no gradient, or one of its own making.
-        """
+        self.is_possible = bool(self._watch)
+        """False if one of the tensors, or of their gradients, is not plain."""
 
     def gradients(self) -> dict[int, Tensor]:
-        """Those whose pointers :meth:`look` has given, by position."""
         return {i: param.grad for i, param in enumerate(self.params) if param.grad is not None}
 
     def __del__(self) -> None:
@@ -121,17 +134,27 @@ class TorchWatch:
             self._native.fl_watch_free(self._watch)
 
 
-class NativeWithGradient:
-    """Finds the parameters that have a gradient."""
+class TorchMembers:
+    """Lists of parameters."""
 
-    def __init__(self, reader: TorchReader, params: Sequence[Tensor]):
-        self._kept, self._reader, self._count = list(params), reader, len(params)
+    def __init__(self, reader: TorchReader, lists: Sequence[Sequence[Tensor]]):
+        self._kept = [param for some in lists for param in some]
+        self._reader, self._count = reader, len(self._kept)
+        self._objects = (c_void_p * max(1, self._count))(*map(id, self._kept))
+        self._lengths = (c_int64 * max(1, len(lists)))(*map(len, lists))
+        self._lists = len(lists)
         self._tensors = reader.addresses(self._kept)
         self._classes = (c_void_p * max(1, self._count))(*(id(type(param)) for param in self._kept))
         self._found = (c_int64 * max(1, self._count))()
 
-    def find(self) -> list[int]:
-        """Their positions."""
+    def are_in(self, lists: list[list[Tensor]]) -> bool:
+        reader = self._reader
+        try:
+            return bool(reader.native.fl_same_objects(reader.c, lists, self._objects, self._lengths, self._lists))
+        except SystemError:  # one is no list
+            return False
+
+    def with_gradient(self) -> list[int]:
         reader = self._reader
         count = reader.native.fl_with_gradient(
             reader.c, self._tensors, self._classes, self._count, reader.undefined, self._found
@@ -151,24 +174,6 @@ def has_torch_gradients(params: Sequence[Tensor]) -> bool:
 
 def _has_torch_gradient(kind: type[Tensor]) -> bool:
     return kind.grad is Tensor.grad and kind.__torch_function__ in _TORCH_FUNCTIONS
-
-
-class NativeSameObjects:
-    """Recognises lists that hold the same objects as copies of them did."""
-
-    def __init__(self, reader: TorchReader, lists: Sequence[Sequence[object]]):
-        self._kept = [one for some in lists for one in some]
-        self._reader = reader
-        self._objects = (c_void_p * max(1, len(self._kept)))(*map(id, self._kept))
-        self._counts = (c_int64 * max(1, len(lists)))(*map(len, lists))
-        self._length = len(lists)
-
-    def are_in(self, lists: list[list[object]]) -> bool:
-        reader = self._reader
-        try:
-            return bool(reader.native.fl_same_objects(reader.c, lists, self._objects, self._counts, self._length))
-        except SystemError:  # one is no list
-            return False
 
 
 def _address(function: Callable[..., object]) -> int:
@@ -224,16 +229,16 @@ def _sees(reader: TorchReader) -> bool:
     return all(works(reader) for works in tries)
 
 
-def _probe(reader: TorchReader) -> tuple[Tensor, Tensor, ctypes.Array[c_uint64], TorchWatch]:
+def _probe(reader: TorchReader) -> tuple[Tensor, Tensor, ctypes.Array[c_uint64], TorchWatch | None]:
     param, state = torch.nn.Parameter(torch.zeros(2, 3, device="cpu")), torch.zeros(2, 3, device="cpu")
     param.grad = torch.zeros(2, 3, device="cpu")
     pointers = (c_uint64 * 1)()
-    return param, state, pointers, TorchWatch(reader, [param], [state], pointers)
+    return param, state, pointers, reader.watch([param], [state], pointers)
 
 
 def _follows_gradients(reader: TorchReader) -> bool:
     param, _, pointers, watch = _probe(reader)
-    if not watch.can_look or not watch.look() or param.grad is None or pointers[0] != param.grad.data_ptr():
+    if watch is None or not watch.look() or param.grad is None or pointers[0] != param.grad.data_ptr():
         return False
     other, version = torch.ones(2, 3, device="cpu"), param._version
     param.grad = other
@@ -243,9 +248,9 @@ def _follows_gradients(reader: TorchReader) -> bool:
 
 def _finds_gradients(reader: TorchReader) -> bool:
     params = [torch.nn.Parameter(torch.zeros(2, device="cpu")) for _ in range(3)]
-    found = NativeWithGradient(reader, params)
+    found = TorchMembers(reader, [params])
     params[1].grad = torch.zeros(2, device="cpu")
-    return found.find() == [1]
+    return found.with_gradient() == [1]
 
 
 def _notices_changes(reader: TorchReader) -> bool:
@@ -284,7 +289,7 @@ def _notices_changes(reader: TorchReader) -> bool:
     ]
     for change in changes:
         param, state, _, watch = _probe(reader)
-        if not watch.can_look or not watch.look():
+        if watch is None or not watch.look():
             return False
         change(param, state)
         if watch.look():
@@ -294,6 +299,6 @@ def _notices_changes(reader: TorchReader) -> bool:
 
 def _notices_other_objects(reader: TorchReader) -> bool:
     first, second = torch.zeros(1, device="cpu"), torch.zeros(1, device="cpu")
-    same = NativeSameObjects(reader, [[first], [second]])
-    others: list[list[list[object]]] = [[[second], [first]], [[first, second], []], [[first]], [[first], [second], []]]
+    same = TorchMembers(reader, [[first], [second]])
+    others: list[list[list[Tensor]]] = [[[second], [first]], [[first, second], []], [[first]], [[first], [second], []]]
     return same.are_in([[first], [second]]) and not any(map(same.are_in, others))

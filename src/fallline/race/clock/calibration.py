@@ -8,12 +8,11 @@ from __future__ import annotations
 import random
 import resource
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fallline.measure.clock import Wait, nothing_to_wait_for, seconds_of
-from fallline.measure.interleave import Rule, Samples, interleave
+from fallline.measure.interleave import Rule, Samples, interleave, until
 from fallline.measure.stats import NORMAL_95, bootstrap_median
 from fallline.measure.thread_time import Usage, obstacle, usage
 from fallline.race.clock.calibrated import Calibrated, Calibration
@@ -142,21 +141,12 @@ def _switcher(optimizer: ScheduledOptimizer) -> Callable[[], None]:
 
 def _until_known(names: Sequence[str], seconds: float) -> Rule:
     """Until every ratio of two step times is known to 1 % from these rounds; one alone until its median is."""
-    start: list[float] = []
 
-    def enough(found: Mapping[str, list[float]]) -> str | None:
-        now, done = time.perf_counter(), min(map(len, found.values()))
-        if not start:
-            start.append(now)
-        if done < FEWEST:
-            return None
-        if now - start[0] > seconds:
-            return f"at the time limit of {seconds:g} s"
-        if done % FEWEST == 0 and _known({name: found[name] for name in names}):
-            return f"every ratio known to {INTERVAL:.0%}"
-        return None
+    def known(found: Mapping[str, list[float]], done: int) -> str | None:
+        is_known = done % FEWEST == 0 and _known({name: found[name] for name in names})
+        return f"every ratio known to {INTERVAL:.0%}" if is_known else None
 
-    return enough
+    return until(known, least=FEWEST, seconds=seconds)
 
 
 def _known(found: Mapping[str, Sequence[float]]) -> bool:

@@ -9,6 +9,8 @@ from typing import Any
 
 from fallline.workloads.workload import Workload
 
+FACTS = ("metric", "direction", "max_steps", "eval_every", "data")
+
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
@@ -38,10 +40,4 @@ class Entry:
     def facts(self) -> dict[str, Any]:
         """The facts that make results comparable: with others it is another workload."""
         w = self.workload
-        return {
-            "metric": w.metric,
-            "direction": w.direction,
-            "max_steps": w.max_steps,
-            "eval_every": w.eval_every,
-            "data": w.data_name,
-        }
+        return dict(zip(FACTS, (w.metric, w.direction, w.max_steps, w.eval_every, w.data_name), strict=True))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -166,3 +167,10 @@ def _check_contestants(results: Results, contestants: Sequence[Contestant]) -> N
             )
     if known:
         raise StoreError(f"{results.path}: holds {', '.join(known)} too; add them with --optimizer, or {REMEDY}")
+
+
+def calibrate_command(results: Path, files: Iterable[Path]) -> str:
+    """To be pasted; it names the users' files whose code it runs, because it refuses to run any other."""
+    here = Path.cwd()
+    near = [file.relative_to(here) if file.is_relative_to(here) else file for file in files]
+    return shlex.join(["fallline", "results", "calibrate", str(results), *map(str, near)])

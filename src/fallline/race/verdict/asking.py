@@ -18,15 +18,13 @@ from fallline.race.clock.pace import LARGEST_ERROR, SECONDS, STEPS
 from fallline.race.results import Results
 from fallline.race.verdict.looks import clock_error, evidence_of, quantity_of
 from fallline.race.verdict.material import Material, material_of
-from fallline.race.verdict.race_look import TIME, RaceLook
-from fallline.race.verdict.sentences import BEST, RELIABLE, WORSE, answer_to_question, size, span
-from fallline.score.decision import FIRST_LOOK, Look, Standing, take_look
-from fallline.score.leaderboard import listed
+from fallline.race.verdict.race_look import RaceLook, looks_of
+from fallline.race.verdict.sentences import RELIABLE, answer_against, answer_to_question
+from fallline.score.decision import FIRST_LOOK, Look, take_look
 
 BY_LEVEL = (
     "The level keeps errors within 2 of 100 races if noise is as the rule takes it; that is computed, not simulated."
 )
-BETTER = {"slower": "faster", "worse": "better"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,17 +62,16 @@ def ask(
             raise StoreError(f"{results.path}: {name} did not race; there are {', '.join(known)}")
     if len(asked) < 2:
         raise StoreError(f"{results.path}: {asked[0]} alone cannot be compared; name another of {', '.join(known)}")
-    stored = results.looks()
-    if not stored:
+    looks = looks_of(results)
+    if not looks:
         raise StoreError(
             f"{results.path}: no round of studies is complete yet; ask when the race has had its first look"
         )
-    last = RaceLook.from_data(stored[-1])
+    last = looks[-1]
     few = [name for name in asked if _studies(last.look).get(name, 0) < FIRST_LOOK]
     if few:
         raise StoreError(f"{results.path}: {few[0]} has not run {FIRST_LOOK} studies; let the race go on first")
     question = Question(tuple(asked), against, results.rules().within if within is None else within, in_advance)
-    looks = [RaceLook.from_data(data) for data in stored]
     return _answer(material_of(results), looks, question, len(known))
 
 
@@ -110,7 +107,7 @@ def _answer(material: Material, looks: Sequence[RaceLook], question: Question, c
     kept = tuple(standing for standing in found.standings if standing.contestant in question.names)
     look = dataclasses.replace(found, standings=kept)
     seen = RaceLook(quantity_of(material), clock, look, None, None, error, last.seconds_used)
-    lines = _against(seen) if question.against else answer_to_question(seen)
+    lines = answer_against(seen) if question.against else answer_to_question(seen)
     over = f"all pairs of its {family} contestants, as for a question asked after seeing them"
     if own:
         over = "those in contention, as in the race"
@@ -118,46 +115,3 @@ def _answer(material: Material, looks: Sequence[RaceLook], question: Question, c
         over = f"the pairs of these {family}, as for a question fixed in advance"
     how = f"Look {look.number} of the race, level {100 * look.level:.2g} % over {over}."
     return Answer(question, seen, family, (*lines, how, RELIABLE if own else BY_LEVEL))
-
-
-def _against(last: RaceLook) -> list[str]:
-    """Whether others are better than one of them, and what staying with it may cost."""
-    look, worse = last.look, WORSE[last.quantity]
-    by = f" in {last.clock}" if last.quantity == TIME else ""
-    reference = str(look.choice)
-    others = [s for s in look.standings if s.contestant != reference]
-    better = [s for s in others if s.high is not None and s.high < 0.0]
-    slower = [s for s in others if s.low is not None and s.low > 0.0 and s not in better]
-    open_ = [s for s in others if s not in better and s not in slower]
-    lines = []
-    if better:
-        told = [f"{s.contestant} by {_size(s, look)}" for s in better]
-        lines.append(f"{BETTER[worse].capitalize()} than {reference}{by}: {listed(told)}.")
-    else:
-        lines.append(f"Nobody asked about is known to be {BETTER[worse]} than {reference}{by}.")
-    if slower:
-        lines.append(f"{worse.capitalize()}: {listed([f'{s.contestant} by {_size(s, look)}' for s in slower])}.")
-    if open_:
-        lines.append(f"Not known: {listed([_open(s, look) for s in open_])}.")
-    if look.bound is None:
-        lines.append(f"Nothing bounds what staying with {reference} may cost.")
-    elif not better:
-        cost = f"at most {size(look.bound, look)} {worse} than {BEST[last.quantity]} of these"
-        lines.append(f"Stay with {reference}, and it is {cost}.")
-    else:
-        lines.append(f"Staying with {reference} may cost up to {size(look.bound, look)}.")
-    return lines
-
-
-def _size(standing: Standing, look: Look) -> str:
-    assert standing.gap is not None and standing.low is not None and standing.high is not None
-    ends = sorted((abs(standing.low), abs(standing.high)))
-    return f"{size(abs(standing.gap), look)} ({span(ends[0], ends[1], look)})"
-
-
-def _open(standing: Standing, look: Look) -> str:
-    if standing.gap is None or standing.low is None or standing.high is None:
-        return standing.contestant
-    ahead, behind = size(max(0.0, -standing.low), look), size(max(0.0, standing.high), look)
-    side = "ahead" if standing.gap < 0 else "behind"
-    return f"{standing.contestant}, {size(abs(standing.gap), look)} {side} ({ahead} ahead to {behind} behind)"

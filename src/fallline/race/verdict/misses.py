@@ -10,8 +10,12 @@ from typing import Any
 
 from fallline.race.engine.messages import CRASHED, FAILED, OUT_OF_MEMORY
 from fallline.race.results import Row
+from fallline.score.leaderboard import listed
+from fallline.score.times import StudyTimes
 from fallline.workloads.workload import LOWER
 
+OFTEN = 0.25
+"""A share of studies from which a choice that misses its target is no choice to take without a word."""
 NOT_TRAINED = frozenset([CRASHED, FAILED, OUT_OF_MEMORY])
 """Ends of trials that could not be trained."""
 
@@ -80,6 +84,32 @@ def misses(rows: Sequence[Row], curves: Curves, workloads: Mapping[str, Mapping[
             )
         )
     return tuple(found)
+
+
+def often_missed(choice: str, found: Sequence[Miss], times: StudyTimes) -> str | None:
+    """A sentence if the choice missed its target in a quarter of its studies or more, all workloads together."""
+    own = [miss for miss in found if miss.contestant == choice]
+    studies = sum(len(times.cell(choice, workload)) for workload in times.columns)
+    failed = sum(miss.missed + miss.crashed for miss in own)
+    if not studies or failed < OFTEN * studies:
+        return None
+    cells = [(miss.missed + miss.crashed, miss) for miss in own]
+    on = (lambda miss: f" on {miss.workload}") if len(times.columns) > 1 else (lambda _: "")
+    told = listed([f"in {count} of {miss.studies} studies{on(miss)}" for count, miss in cells])
+    return f"But {choice} missed the target {told}: expect no better of it in your own training."
+
+
+def closest(found: Sequence[Miss]) -> list[str]:
+    """Where nobody reached a target: who came closest, and what would help; nothing where no value is known."""
+    known = [miss for miss in found if miss.best is not None and miss.target is not None]
+    if not known:
+        return []
+    best = min(known, key=lambda miss: (known[0].workload != miss.workload, _distance(miss)))
+    on = f" on {best.workload}" if len({miss.workload for miss in found}) > 1 else ""
+    return [
+        f"{best.contestant} came closest{on}, {best.metric} {best.best:.4g} at step {best.step}, target "
+        f"{best.target:.4g}: race --anew with a --target that can be reached, or with more --max-steps."
+    ]
 
 
 def _best(studies: Sequence[Sequence[Row]], curves: Curves, direction: str) -> tuple[float | None, int | None]:

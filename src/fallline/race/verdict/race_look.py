@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from fallline.race.results import Results
 from fallline.score.decision import Look
 
 TIME, METRIC, SCORE = "time", "metric", "score"
@@ -35,3 +36,9 @@ class RaceLook:
     def from_data(cls, data: Mapping[str, Any]) -> RaceLook:
         other = None if data["other"] is None else Look.from_data(data["other"])
         return cls(**{**data, "look": Look.from_data(data["look"]), "other": other})
+
+
+def looks_of(results: Results) -> list[RaceLook]:
+    """All that a race has taken, from the first one."""
+    with results.readable("a look of it is incomplete"):
+        return [RaceLook.from_data(data) for data in results.looks()]

@@ -1,4 +1,4 @@
-"""The answer of a race in rounds, in a few sentences."""
+"""What a look says, in a few sentences: which one to take, what that may cost, and who is slower."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fallline.score.leaderboard import listed
 
 BEST = {TIME: "the fastest", METRIC: "the best", SCORE: "the best"}
 WORSE = {TIME: "slower", METRIC: "worse", SCORE: "worse"}
-
+BETTER = {TIME: "faster", METRIC: "better", SCORE: "better"}
 
 RELIABLE = "Such verdicts are wrong in at most 2 of 100 races."
 
@@ -81,6 +81,35 @@ def answer_to_question(last: RaceLook) -> list[str]:
         short = f"That is not within {wanted}; {needed}."
     parts = [f"{choice_of(last)} {short}".strip(), " ".join(filter(None, (_slower([last], ()), _behind(last))))]
     return [part for part in [*parts, _either(last)] if part]
+
+
+def answer_against(last: RaceLook) -> list[str]:
+    """Whether others are better than one of them, and what staying with it may cost."""
+    look, worse, better_word = last.look, WORSE[last.quantity], BETTER[last.quantity]
+    by = f" in {last.clock}" if last.quantity == TIME else ""
+    reference = str(look.choice)
+    others = [s for s in look.standings if s.contestant != reference]
+    better = [s for s in others if s.high is not None and s.high < 0.0]
+    slower = [s for s in others if s.low is not None and s.low > 0.0 and s not in better]
+    open_ = [s for s in others if s not in better and s not in slower]
+    lines = []
+    if better:
+        told = [f"{s.contestant} by {_between(s, look)}" for s in better]
+        lines.append(f"{better_word.capitalize()} than {reference}{by}: {listed(told)}.")
+    else:
+        lines.append(f"Nobody asked about is known to be {better_word} than {reference}{by}.")
+    if slower:
+        lines.append(f"{worse.capitalize()}: {listed([f'{s.contestant} by {_between(s, look)}' for s in slower])}.")
+    if open_:
+        lines.append(f"Not known: {listed([_open(s, look) for s in open_])}.")
+    if look.bound is None:
+        lines.append(f"Nothing bounds what staying with {reference} may cost.")
+    elif not better:
+        cost = f"at most {size(look.bound, look)} {worse} than {BEST[last.quantity]} of these"
+        lines.append(f"Stay with {reference}, and it is {cost}.")
+    else:
+        lines.append(f"Staying with {reference} may cost up to {size(look.bound, look)}.")
+    return lines
 
 
 def choice_of(last: RaceLook, left: Collection[str] = ()) -> str:
@@ -193,3 +222,17 @@ def _other_clock(last: RaceLook) -> str:
     if last.other.bound is None:
         return f"In {last.other_clock} nothing bounds it: {known}."
     return f"In {last.other_clock} it may be up to {size(last.other.bound, last.other)} slower: {known}."
+
+
+def _between(standing: Standing, look: Look) -> str:
+    assert standing.gap is not None and standing.low is not None and standing.high is not None
+    ends = sorted((abs(standing.low), abs(standing.high)))
+    return f"{size(abs(standing.gap), look)} ({span(ends[0], ends[1], look)})"
+
+
+def _open(standing: Standing, look: Look) -> str:
+    if standing.gap is None or standing.low is None or standing.high is None:
+        return standing.contestant
+    ahead, behind = size(max(0.0, -standing.low), look), size(max(0.0, standing.high), look)
+    side = "ahead" if standing.gap < 0 else "behind"
+    return f"{standing.contestant}, {size(abs(standing.gap), look)} {side} ({ahead} ahead to {behind} behind)"

@@ -21,9 +21,9 @@ from fallline.race.verdict.early_stop import late_studies, saved_seconds, withou
 from fallline.race.verdict.going_on import GoingOn, further
 from fallline.race.verdict.looks import STUDIES_ARE_UP, first_look
 from fallline.race.verdict.memory_budget import too_large
-from fallline.race.verdict.misses import Miss, misses, standing
+from fallline.race.verdict.misses import Miss, closest, misses, often_missed, standing
 from fallline.race.verdict.quality import Quality, qualities
-from fallline.race.verdict.race_look import RaceLook
+from fallline.race.verdict.race_look import METRIC, RaceLook, looks_of
 from fallline.race.verdict.raced import WALL, Raced, main_clock
 from fallline.race.verdict.sentences import answer
 from fallline.race.verdict.settings import Setting, compared_by, settings_of
@@ -83,6 +83,11 @@ class Summary:
         return self.looks[-1] if self.ended_by is not None or not self.rules.in_rounds else None
 
     @property
+    def tested(self) -> bool:
+        """Whether the exact test is shown: where it is all there is, or where there are enough studies for it."""
+        return self.look is None or self.board.studies >= CROSS_CHECK
+
+    @property
     def choice(self) -> str | None:
         return None if self.look is None else self.look.look.choice
 
@@ -119,11 +124,20 @@ class Summary:
     def lines(self) -> list[str]:
         """The verdict in parts that stand on lines of their own."""
         if not self.broken and self.ended_by is not None:
-            return answer(self.looks, self.ended_by, self.contestants, self.unfit)
+            return self._answer(self.ended_by)
         if not self.broken and not self.unfinished and self.look is not None and len(self.contestants) > 1:
-            ended = self.look.look.decided or STUDIES_ARE_UP
-            return answer(self.looks, ended, self.contestants, self.unfit)
+            return self._answer(self.look.look.decided or STUDIES_ARE_UP)
         return [self._without_a_look()]
+
+    def _answer(self, ended_by: str) -> list[str]:
+        """A choice that often misses says so at once: whoever takes it should expect no better."""
+        lines = answer(self.looks, ended_by, self.contestants, self.unfit)
+        if self.choice is None:
+            return [" ".join([*lines, *closest(self.misses)])]
+        missed = (
+            None if self.looks[-1].quantity == METRIC else often_missed(self.choice, self.misses, self.times[STEPS])
+        )
+        return lines if missed is None else [lines[0], missed, *lines[1:]]
 
     def _without_a_look(self) -> str:
         if self.broken:
@@ -211,7 +225,7 @@ def summarize(results: Results) -> Summary:
     if not raced.workloads:
         raise StoreError(f"{results.path}: nothing was raced: {'; '.join(text.splitlines()[0] for text in problems)}")
     training, evaluation = results.spent()
-    looks = tuple(RaceLook.from_data(data) for data in results.looks()) or first_look(results, rows)
+    looks = tuple(looks_of(results)) or first_look(results, rows)
     counted = _in_rounds(rows, looks) if rules.in_rounds else rows
     whole = raced.times(counted)
     main = main_clock(whole)

@@ -1,0 +1,1 @@
+"""``fallline profile``: its options, the plans they ask for, its progress."""

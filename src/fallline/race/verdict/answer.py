@@ -1,0 +1,54 @@
+"""The answer of a race, in the order in which it is read.
+
+Which one to take and what that may cost, who is slower, what more time would buy, and code to paste.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from fallline.document.numbers import byte_unit
+
+if TYPE_CHECKING:
+    from fallline.race.verdict.settings import Setting
+    from fallline.race.verdict.summary import Summary
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    lines: tuple[str, ...]
+    code: str | None
+    """Lines that make the choice's optimizer, as its trials had it; None without a choice, or for a user's class."""
+
+
+def answer_of(summary: Summary) -> Answer:
+    lines = [*_second_opinions(summary), *summary.lines]
+    if summary.further is not None:
+        lines.append(summary.further.sentence)
+    setting = summary.settings.get(summary.choice or "")
+    if setting is None:
+        return Answer(tuple(lines), None)
+    told = " ".join(part for part in (setting.sentence, _memory(summary, setting), _by_hand(setting)) if part)
+    return Answer((*lines, told) if told else tuple(lines), setting.code)
+
+
+def _second_opinions(summary: Summary) -> list[str]:
+    """By the exact test: all there is without a look, and beside a choice by another rule it says what it is."""
+    found = []
+    if summary.tested:
+        named = "" if summary.look is None else "Cross-check by an exact test of quality at equal time: "
+        found += [f"{named}{quality.verdict}" for quality in summary.quality]
+    return found if summary.cross_check is None else [*found, summary.cross_check]
+
+
+def _memory(summary: Summary, setting: Setting) -> str | None:
+    bytes_of = [cost.state_bytes for (_, name), cost in summary.calibration.items() if name == setting.contestant]
+    if not bytes_of:
+        return None
+    unit, name = byte_unit(max(bytes_of))
+    return f"{setting.contestant} holds {max(bytes_of) / unit:.3g} {name} of states."
+
+
+def _by_hand(setting: Setting) -> str | None:
+    return None if setting.code is not None else f"It is {setting.optimizer} with {setting.text}."
