@@ -15,10 +15,8 @@ import pytest
 from tests.docs.pages import DOCS
 
 GUIDES = [DOCS / f"{name}.md" for name in ("rules", "library", "quick_start", "coming_from", "own_workload")]
-PAGES = [
-    *GUIDES,
-    *(DOCS / f"{name}.md" for name in ("glossary", "formats", "elsewhere", "choose", "commands", "gallery")),
-]
+OTHERS = ("glossary", "formats", "elsewhere", "choose", "commands", "gallery", "measuring", "index")
+PAGES = [*GUIDES, *(DOCS / f"{name}.md" for name in OTHERS)]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 
 
