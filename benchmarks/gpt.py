@@ -40,6 +40,6 @@ class GPT(nn.Module):
         return self.norm(x) @ self.tokens.weight.t()
 
     def loss(self, tokens: Tensor) -> Tensor:
-        """Of predicting each token from those before it."""
+        """The loss of predicting each token from those before it."""
         logits = self(tokens[:, :-1])
         return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), tokens[:, 1:].reshape(-1))

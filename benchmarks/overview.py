@@ -1,4 +1,4 @@
-"""What the pages of all machines say, side by side: ``python -m benchmarks.overview``.
+"""The pages of all machines side by side: ``python -m benchmarks.overview``.
 
 A run writes the page of its machine (``docs/benchmarks/``); from these come the overview in ``docs/benchmarks.md`` and
 the README's rows, so that no number is typed and none of another machine is lost.
@@ -47,7 +47,7 @@ class Page(NamedTuple):
     verdict: str
     """How many bars were reached."""
     name: str
-    """Of the file."""
+    """The name of the file."""
     rows: Mapping[tuple[str, str], Cell]
     """By what was measured and against what."""
 

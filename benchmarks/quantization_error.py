@@ -1,4 +1,4 @@
-"""What low-bit states do to the update m / (√v + ε), on Adam states of a real training run.
+"""The effect of low-bit states on the update m / (√v + ε), on Adam states of a real training run.
 
 The states of every tensor that would be stored in low bits are recorded, encoded and decoded once, and the
 updates before and after are compared. int8 must be no worse than bitsandbytes' blockwise dynamic code.

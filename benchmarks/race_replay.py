@@ -25,7 +25,8 @@ TRIALS = (16, 25, 36, 45, 60, 75)
 IN_FIVE_MINUTES = 45
 """Trials at the pace of the race that docs/race.md shows: 27 in 3 minutes on two processes."""
 WANTED = 0.75
-"""Of races, within 5 % by then, where ratios of step times are known to 0.5 % as the clock aims at."""
+"""The share of races that are within 5 % by then, where ratios of step times are known to 0.5 % as the clock aims
+at."""
 
 
 def make_race(races: int = RACES, seed: int = SEED, record: Path = RECORD) -> dict[str, Any]:

@@ -37,7 +37,7 @@ WORKLOAD = "chars"
 
 
 def overhead(rounds: int = 20, steps: int = 350, trials: int = 9) -> dict[str, Any]:
-    """What a trial takes beside what a loop written by hand does, over its training: the difference of their steps, and
+    """The overhead of a trial beside a loop written by hand, over its training: the difference of their steps, and
     all that a trial does beside making the model, training and evaluation: checking, saving, writing rows, asking
     whether to go on."""
     command = [sys.executable, "-m", "benchmarks.workers.bare_loop", WORKLOAD, str(rounds)]
@@ -66,8 +66,8 @@ def overhead(rounds: int = 20, steps: int = 350, trials: int = 9) -> dict[str, A
 
 
 def _share_beside_training(engine: LocalEngine, steps: int, seed: int, making: float) -> float:
-    """Of one trial, from the moment it is planned to the row that says how it ended; without the seconds that making
-    its model and optimizer would take by hand."""
+    """The overhead of one trial, from the moment it is planned to the row that says how it ended; without the seconds
+    that making its model and optimizer would take by hand."""
     changes = {"target": -1.0, "max_steps": steps}
     entry = Entry(WORKLOAD, load(WORKLOAD).replace(**changes), changes)
     moments: list[float] = []

@@ -60,7 +60,7 @@ def study_times(task: str, path: Path, studies: int, trials: int) -> dict[str, l
 
 
 def calibrations(task: str, count: int = CALIBRATIONS, seconds: float = 4.0) -> list[StepCosts]:
-    """What a step costs, of ``adamw`` and of the same under another name."""
+    """The cost of a step of ``adamw``, and of the same under another name."""
     entry = Entry(task, load(task))
     request = workload_request(entry, entry.workload.target)
     found = []

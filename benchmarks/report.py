@@ -28,7 +28,7 @@ def show(rows: Sequence[Row], console: Console, quick: bool) -> None:
 
 
 def sentence(rows: Sequence[Row], quick: bool = False) -> str:
-    """What the run says, in one sentence."""
+    """The result of the run, in one sentence."""
     measured = [row for row in rows if row.reached is not None]
     missed = [row for row in measured if not row.reached]
     if quick:

@@ -53,7 +53,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What a case found: its rows, and the raw samples they were computed from."""
+    """The result of a case: its rows, and the raw samples they were computed from."""
 
     rows: list[Row]
     raw: Mapping[str, Any]

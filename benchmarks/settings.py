@@ -1,4 +1,4 @@
-"""What a run is allowed: how many rounds, how long, how large."""
+"""The limits of a run: how many rounds, how long, how large."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ PROBE = "probe"
 
 @dataclasses.dataclass
 class Steps:
-    """What a comparison of steps measured."""
+    """The result of a comparison of steps."""
 
     shape: str
     elements: int
@@ -49,7 +49,7 @@ class Steps:
         )
 
     def bytes_moved(self, arm: str) -> float:
-        """What a step has to move."""
+        """The bytes that a step has to move."""
         return fallline.info("adamw").bytes_moved["int8" if arm in LOW_BIT else "float32"] * self.elements
 
     def gb_per_s(self, arm: str) -> Estimate:

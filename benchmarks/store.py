@@ -35,7 +35,7 @@ class Run:
         save(self.path, {"circumstances": self.circumstances, "cases": self.cases})
 
     def rows(self, order: Sequence[str] = ()) -> list[Row]:
-        """Of all cases, in this order; of a run that was resumed they were measured in another one."""
+        """The rows of all cases, in this order; a run that was resumed has measured them in another one."""
         cases = [self.cases[name] for name in order or self.cases if name in self.cases]
         return [_row(data) for case in cases for data in case["rows"]]
 
@@ -70,7 +70,7 @@ def _kind(settings: Settings) -> str:
 
 
 def circumstances(settings: Settings) -> dict[str, Any]:
-    """What the numbers were taken on and with."""
+    """The machine and the versions with which the numbers were taken."""
     found = machine.describe()
     found["versions"] |= {name: version for name in PEERS if (version := _version(name))}
     found["commit"] = _git("rev-parse", "--short=12", "HEAD") or "unknown"

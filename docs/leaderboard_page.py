@@ -40,7 +40,7 @@ AlgoPerf's rules at a thousandth of its cost: eight workloads that keep its task
 ([workloads.md](workloads.md)), external tuning with 5 trials a study, 3 studies, the fastest trial of a study, the
 median over studies, scores from profiles up to τ = 4, without held-out variants. Unlike AlgoPerf's, every score has an
 interval, and entries that cannot be told apart share a letter. `benchmarks/leaderboard.toml` has the entries and the
-spaces in which they were tuned. Missing: {missing}.
+spaces in which they were tuned.{missing}
 """
 
 REPEAT = """\
@@ -106,7 +106,9 @@ def page() -> str:
     trials = [trial for trial in rows("trials") if trial["kind"] == "race"]
     running = {trial["workload"] for trial in trials if not trial["status"]}
     ended = [trial for trial in trials if trial["workload"] not in running]
-    missing = ", ".join(preset.title for preset in PRESETS.values() if preset.missing)
+    raced = {trial["contestant"] for trial in trials}
+    absent = [preset.title for name, preset in PRESETS.items() if name.removeprefix("algoperf_") not in raced]
+    missing = f" This run was without {' and '.join(absent)}." if absent else ""
     return "\n".join(
         [
             INTRODUCTION.format(missing=missing),

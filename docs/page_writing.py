@@ -1,4 +1,4 @@
-"""What scripts that write a page from data share: they write it, or check that it is current."""
+"""Scripts that write a page from data share this: they write it, or check that it is current."""
 
 from __future__ import annotations
 

@@ -16,11 +16,11 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 PRESETS = ("adam-grid", "adan-gpt2")
 COLUMNS = 120
-"""Of the terminal that the page shows."""
+"""The width of the terminal that the page shows."""
 
 
 def shown(preset: str, file: Path, *options: str) -> str:
-    """What ``fallline step --show`` prints, with the results file under its usual name."""
+    """The output of ``fallline step --show``, with the results file under its usual name."""
     command = [sys.executable, "-m", "fallline", "step", "--preset", preset, "--out", str(file), "--show", *options]
     terminal = {**os.environ, "COLUMNS": str(COLUMNS)}
     text = subprocess.run(command, capture_output=True, text=True, check=True, env=terminal).stdout
@@ -28,7 +28,7 @@ def shown(preset: str, file: Path, *options: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Of several tables the times of the first two, speeds and map of the first; and all sentences."""
+    """The times of the first two tables, speeds and map of the first, and all sentences."""
     kept: list[str] = []
     seen = {"ms per step": 2, "GB/s (fraction of the limit)": 1, "winner and its lead over the next": 1}
     for block in text.strip().split("\n\n"):

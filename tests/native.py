@@ -1,4 +1,4 @@
-"""What tests of native kernels need; without it they are skipped."""
+"""The conditions of tests of native kernels; without them they are skipped."""
 
 from __future__ import annotations
 

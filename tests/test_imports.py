@@ -48,7 +48,7 @@ BELOW = {
     "footprint": {"document", "lower", "measure", "memory", "optim", "rules", "training", "workloads"},
     "race": {"document", "measure", "memory", "optim", "score", "training", "workloads"},
     "gallery": {"catalogue", "document", "footprint", "measure", "memory", "score", "training", "workloads"},
-    "profile": {"document", "measure", "memory", "optim", "race", "step", "training", "workloads"},
+    "profile": {"document", "footprint", "measure", "memory", "optim", "race", "step", "training", "workloads"},
 }
 """Folder, or module at the top → those it may import; docs/architecture.md shows the same order.
 

@@ -1,4 +1,4 @@
-"""What must hold, one file per case.  ``CASES``: name → a function from settings to rows and raw samples."""
+"""The claims that must hold, one file per case.  ``CASES``: name → a function from settings to rows and raw samples."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Contest:
     bar: float
     peers: tuple[Peer, ...]
     options: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"lr": 1e-5})
-    """Of both."""
+    """The options of both."""
     ours: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def make_ours(self, params: Sequence[Parameter]) -> Any:

@@ -25,10 +25,10 @@ from fallline.training.training import Training
 from fallline.workloads import load
 
 TURNS = 30
-"""Of each way in a round; the first few warm it up."""
+"""Turns of each way in a round; the first few warm it up."""
 WARM_UP = 4
 STEPS = 5
-"""Of a turn."""
+"""Steps in a turn."""
 
 workload, rounds = load(sys.argv[1]), int(sys.argv[2])
 contestant = named("adamw")

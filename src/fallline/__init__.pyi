@@ -176,6 +176,16 @@ class AmosAlgoPerf(RuleOptimizer):
         reduce: Literal["tensor", "rows"] = "tensor", **options: Unpack[_Options],
     ) -> None: ...
 
+class CASPR(RuleOptimizer):
+    r"""CASPR Adaptive: NAdamW's momentum between the inverse roots of two factors, one of which sees what the other
+    leaves."""
+    def __init__(
+        self, params: ParamsT, lr: float | Tensor = 0.001, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-08, weight_decay: float = 0.0001, matrix_eps: float = 1e-06, block_size: object = 1024,
+        precondition_frequency: float = 20, start_preconditioning_step: float = 101,
+        root: Literal["newton", "eigh"] = "newton", **options: Unpack[_Options],
+    ) -> None: ...
+
 class Fromage(RuleOptimizer):
     r"""Fromage: steps of a fixed length relative to the weights of each tensor."""
     def __init__(
@@ -340,7 +350,7 @@ class SOAP(RuleOptimizer):
         self, params: ParamsT, lr: float | Tensor = 0.003, betas: tuple[float, float] = (0.95, 0.95),
         shampoo_beta: float | None = None, eps: float = 1e-08, weight_decay: float = 0.01,
         precondition_frequency: float = 10, max_precond_dim: object = 10000, correct_bias: bool = True,
-        **options: Unpack[_Options],
+        stagger: bool = False, **options: Unpack[_Options],
     ) -> None: ...
 
 class ScheduleFreeAdamW(RuleOptimizer):
@@ -383,7 +393,21 @@ class Shampoo(RuleOptimizer):
         use_bias_correction: bool = True, inverse_exponent: object = None,
         grafting: Literal[None, "sgd", "adagrad", "rmsprop", "adam"] = None, grafting_beta2: float = 0.999,
         grafting_epsilon: float = 1e-10, momentum: float = 0.0, dampening: float = 0.0, use_nesterov: bool = False,
-        use_nadam: bool = False, **options: Unpack[_Options],
+        use_nadam: bool = False, stagger: bool = False, **options: Unpack[_Options],
+    ) -> None: ...
+
+class ShampooAlgoPerf(RuleOptimizer):
+    r"""Shampoo as it won AlgoPerf's first competition: Adam's step lengths, roots refreshed every 100 steps."""
+    def __init__(
+        self, params: ParamsT, lr: float | Tensor = 0.0017486387539278373,
+        betas: tuple[float, float] = (0.93266073836, 0.99551596898), beta3: float | None = None,
+        epsilon: float = 1e-08, weight_decay: float = 0.08121616522670176, decoupled_weight_decay: bool = True,
+        max_preconditioner_dim: object = 1024, merge_dims: object = "first", precondition_frequency: float = 100,
+        start_preconditioning_step: float | None = None, use_bias_correction: bool = True,
+        inverse_exponent: object = None, grafting: Literal[None, "sgd", "adagrad", "rmsprop", "adam"] = "adam",
+        grafting_beta2: float = 0.99551596898, grafting_epsilon: float = 1e-08, momentum: float = 0.0,
+        dampening: float = 0.0, use_nesterov: bool = False, use_nadam: bool = True, stagger: bool = False,
+        **options: Unpack[_Options],
     ) -> None: ...
 
 class SophiaG(RuleOptimizer):

@@ -18,7 +18,7 @@ from fallline.rules.rule import Rule
 
 @dataclasses.dataclass(frozen=True)
 class Info:
-    """What `fallline.info` knows of an optimizer."""
+    """The facts about an optimizer that `fallline.info` gives."""
 
     name: str
     class_name: str
@@ -37,7 +37,7 @@ class Info:
     depends_on: Mapping[str, str]
     """States that not every parameter has: the options, or the number of axes, that decide."""
     bytes_per_parameter: Mapping[str, float]
-    """Of the states that the defaults allocate, by state_dtype, for large float32 parameters."""
+    """Bytes of the states that the defaults allocate, by state_dtype, for large float32 parameters."""
     bytes_moved: Mapping[str, float]
     """Read and written per parameter and step, by state_dtype."""
     lowerings: tuple[str, ...]
@@ -54,7 +54,7 @@ class Info:
     preset_of: str | None
     sparse_gradients: bool
     cannot: tuple[str, ...]
-    """What it refuses, by name."""
+    """The options and inputs that it refuses, by name."""
 
     def __str__(self) -> str:
         lines = [f"{self.class_name} ({self.name}): {self.summary}", "", self.equations.rstrip(), ""]
@@ -80,7 +80,7 @@ class Info:
 
 
 def _option_of(rule: Rule, state: State) -> str:
-    """What decides whether a state exists: an option that users set, or the number of axes."""
+    """The condition under which a state exists: an option that users set, or the number of axes."""
     flag = state.flag or ""
     sources = rule.derived_from.get(flag, (flag,))
     return ", ".join("number of axes" if name == "ndim" else name for name in sources)

@@ -1,4 +1,4 @@
-"""What users may write into an environment variable that switches something on or off."""
+"""The words that an environment variable may have to switch something on or off."""
 
 from __future__ import annotations
 

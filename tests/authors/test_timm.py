@@ -97,7 +97,7 @@ def test_mars_of_timm_is_ours_from_the_second_step_on() -> None:
     make = timm_class("mars", "Mars")
     own: dict[str, Any] = dict(lr=0.1, betas=(0.9, 0.99), weight_decay=0.1)
     rest: dict[str, Any] = dict(lr_1d=0.1, betas_1d=(0.9, 0.99), weight_decay_1d=0.1)
-    # Of gradients short enough not to be clipped: clipping would take the difference back.
+    # With gradients short enough not to be clipped: clipping would take the difference back.
     far = apart(lambda p: make(p, **own), lambda p: fallline.MARS(p, **own, **rest), shapes=[(7, 5)], scale=1e-3)
     assert far > 1e-3
     # Without a correction nothing is left to differ.

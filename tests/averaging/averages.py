@@ -1,4 +1,4 @@
-"""What these tests share: the averages as wrappers, and straight-line float64 versions of them."""
+"""Shared by these tests: the averages as wrappers, and straight-line float64 versions of them."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def sgd(dtype=torch.float64):
 
 
 def assert_average(average, expected, weights):
-    """What eval() shows: the expected average or, where there is none, the raw weights."""
+    """eval() shows the expected average or, where there is none, the raw weights."""
     shown = averaged(average)
     assert_near(shown, weights[-1] if expected is None else expected, rtol=1e-14, atol=1e-15)
     assert_same(values(own(average)), weights[-1])

@@ -111,7 +111,7 @@ def test_terminal_without_unicode_gets_question_marks_not_a_traceback() -> None:
 
 
 def in_terminal(arguments: list[str], **environment: str) -> str:
-    """What the command writes to a terminal."""
+    """The command's output on a terminal."""
     main, terminal = pty.openpty()
     process = subprocess.Popen(
         [*FALLLINE, *arguments],

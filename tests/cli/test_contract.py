@@ -1,4 +1,4 @@
-"""What programs may rely on: the keys of every verb's JSON, and the options that every verb has."""
+"""Programs may rely on the keys of every verb's JSON, and the options that every verb has."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def test_a_plan_counts_trials_hours_and_memory_and_runs_nothing(fallline: Comman
         (["/no/such/file.py"], "there is no such file"),
         (["FILE", "-o", "=adamw"], "before the sign = stands a label"),
         (["FILE", "-o", "adamx"], "did you mean"),
-        (["FILE", "-o", "algoperf_shampoo"], "not there yet"),
+        (["FILE", "-o", "sophiag"], "labels sampled from the model"),
         (["FILE", "-o", "adamw", "-o", "adamw"], "entered twice"),
         (["FILE", "--ruleset", "mine"], "--ruleset must be one of"),
         (["FILE", "--ruleset", "self", "--trials", "5"], "self-tuning has one trial a study"),

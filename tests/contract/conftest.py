@@ -1,4 +1,4 @@
-"""What holds for all of these tests."""
+"""Fixtures of all of these tests."""
 
 import os
 

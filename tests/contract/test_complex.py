@@ -70,7 +70,7 @@ def test_lazily_conjugated_and_negated_gradients(view, lowering):
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("lowering", ["eager", "foreach", "native"])
 def test_real_gradient_that_is_a_lazily_negated_view(lowering, size):
-    """What autograd gives for the imaginary part of a conjugate."""
+    """Autograd gives one for the imaginary part of a conjugate."""
     p, q = Parameter(torch.zeros(size)), Parameter(torch.zeros(size))
     opt = fallline.SGD([p, q], lr=1.0, **LOWERINGS[lowering])
     gradient = torch.complex(torch.ones(size), torch.full((size,), 2.0)).conj().imag

@@ -381,7 +381,7 @@ def test_gradient_tensors_replaced_every_step():
 
 
 def test_memory_does_not_grow_with_odd_gradients():
-    """What describes a step's gradient must not be kept for ever."""
+    """The description of a step's gradient must not be kept for ever."""
     (p,) = parameters((6, 5))
     opt = fallline.AdamW([p])
     for step in range(50):

@@ -56,7 +56,7 @@ def test_model_without_decay_is_one_group(name, options):
 
 
 def test_model_gets_the_groups_of_the_variant():
-    """Whose defaults are others: AlgoPerf's form of Schedule-Free AdamW decays, that of the package does not."""
+    """A variant has other defaults: AlgoPerf's form of Schedule-Free AdamW decays, that of the package does not."""
     assert len(fallline.create("schedule_free_adamw", Model()).param_groups) == 1
     opt = fallline.create("schedule_free_adamw", Model(), variant="algoperf")
     assert [g["weight_decay"] for g in opt.param_groups] == [0.08121616522670176, 0.0]

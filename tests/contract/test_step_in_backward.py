@@ -81,7 +81,7 @@ def backward(params):
 
 
 def work_per_hook(make, counter_type, count, first=False):
-    """Of the first backward pass, or of a later one, when all states are there."""
+    """Counts in the first backward pass, or in a later one, when all states are there."""
     optimizers = make([Parameter(torch.randn(8)) for _ in range(count)])
     if not first:
         backward(optimizers)

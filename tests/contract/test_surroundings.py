@@ -1,4 +1,4 @@
-"""What an optimizer takes from its surroundings: no default device, and memory for as long and where it is."""
+"""An optimizer takes little from its surroundings: no default device, and memory for as long and where it is."""
 
 import gc
 import weakref

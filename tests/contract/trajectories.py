@@ -1,4 +1,4 @@
-"""What these tests share: parameters, gradients that repeat, and comparisons."""
+"""Shared by these tests: parameters, gradients that repeat, and comparisons."""
 
 from __future__ import annotations
 

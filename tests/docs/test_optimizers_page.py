@@ -77,7 +77,7 @@ def test_a_table_has_as_many_cells_in_every_row(page: str) -> None:
 
 @pytest.mark.parametrize("name", OWN)
 def test_docstring_has_its_shape(name: str) -> None:
-    """What it is, when to use it, the maths, the arguments, an example, a reference, in this order."""
+    """Purpose, when to use it, the maths, the arguments, an example, a reference, in this order."""
     info = fallline.info(name)
     headings = [r"\A\S.*\.\n\n\S", r"^\.\. math::$", r"^Arguments:$", r"^Example:$", r"^References:$"]
     places = [re.search(pattern, info.doc, flags=re.MULTILINE) for pattern in headings]

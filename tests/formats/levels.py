@@ -39,6 +39,6 @@ def level(form: BlockFormat, ratio: Tensor) -> Tensor:
 
 
 def share(form: BlockFormat, level: Tensor) -> Tensor:
-    """What share of the scale a code that is not negative stands for: the inverse."""
+    """The share of the scale that a code which is not negative stands for: the inverse."""
     top = torch.tensor(form.levels, dtype=torch.float64)
     return straight_exp2(degree(form) * (straight_log2(level.double()) - straight_log2(top)))

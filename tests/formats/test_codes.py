@@ -1,4 +1,4 @@
-"""What a code stands for, how far it is off, and that a state which does not change stays."""
+"""The value of a code, its error, and that a state which does not change stays."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_the_mean_of_one_element_over_keys_is_right(dtype: torch.dtype) -> None:
 
 
 def test_a_slow_average_still_moves() -> None:
-    """What it is for: with beta2 = 0.999, nearest rounding freezes below the target."""
+    """Its purpose: with beta2 = 0.999, nearest rounding freezes below the target."""
     nearest = torch.full((4096,), 0.5, dtype=torch.bfloat16)
     stochastic = nearest.clone()
     for step in range(3000):

@@ -43,7 +43,7 @@ def test_the_least_scales_hardly_change_when_encoded_again(form: BlockFormat) ->
 
 @each_format
 def test_underflow_is_gradual(form: BlockFormat) -> None:
-    """Of the least scales, too, every code decodes to about what it should, in order and finite."""
+    """With the least scales, too, every code decodes to about what it should, in order and finite."""
     scale = torch.cat((torch.arange(40) * LEAST, any_scales(LEAST, 2.0**-100, 2000))).sort().values
     codes = every_code(form)
     values = form._decode_blocks(codes.to(form._byte_dtype).expand(len(scale), -1), scale.unsqueeze(1))

@@ -43,7 +43,7 @@ def test_a_training_records_every_iteration_and_every_epoch(monkeypatch: pytest.
     small = STAND_IN._replace(training=4096)
     monkeypatch.setattr(fashion_training, "STAND_IN", small)
     monkeypatch.setattr("fallline.workloads.fashion_mlp.STAND_IN", small)
-    found = fashion_training.trained(METHODS[3], 3e-3, seed=0, epochs=2)
+    (found,) = fashion_training.trained([(METHODS[3], 3e-3, 0)], epochs=2)
     per_epoch = len(images.images(small).train) // 1024
     assert len(found.loss) == len(found.accuracy) == 2 * per_epoch
     assert len(found.test_loss) == len(found.test_accuracy) == len(found.seconds) == 3

@@ -37,7 +37,7 @@ def times(draw: np.random.Generator, arms: int, noise: float, slower: float = 0.
 
 
 def measured(found: np.ndarray, family: int = 1) -> dict[str, list[float]]:
-    """What the stopping rule takes of these times."""
+    """The samples that the stopping rule takes of these times."""
     names = [chr(ord("a") + i) for i in range(len(found))]
     rule = until_decided(names, seconds=math.inf, family=family)
     for count in LOOKS:
@@ -69,7 +69,8 @@ def test_planted_ten_percent_are_found(noise: float) -> None:
 
 
 def measured_thinly(found: np.ndarray, family: int) -> dict[str, list[float]]:
-    """What the stopping rule takes when the second arm is timed in every few rounds only, as one far behind is."""
+    """The samples that the stopping rule takes when the second arm is timed in every few rounds only, as one far behind
+    is."""
     every, rule = rounds_between(family), until_decided(["a", "b"], seconds=math.inf, family=family)
     for count in LOOKS:
         taken = {"a": found[0, :count].tolist(), "b": found[1, :count:every].tolist()}
@@ -111,7 +112,7 @@ def test_arms_far_behind_are_found_with_the_few_samples_they_get(family: int, no
 
 
 def test_ten_percent_need_pairs_where_the_machine_drifts() -> None:
-    """What thinning gives up, and why it is for arms far behind only."""
+    """Thinning gives up pairs, and so is for arms far behind only."""
     draw = np.random.default_rng(21)
     found = {"pairs": 0, "thin": 0}
     for _ in range(REPEATS // 3):

@@ -40,7 +40,7 @@ def test_memory_far_below_what_it_did_before_is_no_hardware() -> None:
 
 
 def test_a_meter_counts_what_others_took(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of three seconds in which processors ran something this process had one."""
+    """This process had one of three seconds in which processors ran something."""
     readings = iter(
         [load._Reading(10.0, 1.0, 5.0, (100.0, 7.0)), load._Reading(12.0, 2.5, 6.0, (103.0, 7.5))],
     )

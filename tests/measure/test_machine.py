@@ -1,4 +1,5 @@
-"""What a process may still take is bounded by its containers; a result names the packages it was taken with."""
+"""The memory that a process may still take is bounded by its containers; a result names the packages it was taken
+with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What elementwise optimizers do beside their equations: entry points, warnings, refusals, 8-bit states."""
+"""Elementwise optimizers beside their equations: entry points, warnings, refusals, 8-bit states."""
 
 import copy
 import warnings

@@ -205,7 +205,8 @@ def name_of(case: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_trajectories_agree_with_the_oracle(case: dict[str, Any]) -> None:
-    """Of float32, 50 steps of a dozen roundings each; where signs are random, ten times less than their sum."""
+    """The tolerance is that of float32, 50 steps of a dozen roundings each; where signs are random, ten times less than
+    their sum."""
     if case["lowering"].startswith("native"):
         needs_native()
     torch.set_num_threads(case["threads"])

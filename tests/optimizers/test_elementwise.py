@@ -63,7 +63,7 @@ class Run:
             oracle.set(lr=self.lr * factor * 0.5**g)
 
     def gradients(self) -> list[Array | None]:
-        """Of sizes that change by orders of magnitude."""
+        """Gradients of sizes that change by orders of magnitude."""
         found: list[Array | None] = []
         for i, shape in enumerate(SHAPES):
             g = as_float32(self.rng.normal(size=shape) * 10.0 ** self.rng.uniform(-2, 1))

@@ -18,7 +18,7 @@ Gradient = Callable[[int, Tensor], Tensor]
 
 
 def noisy(step: int, p: Tensor) -> Tensor:
-    """Of a bowl around 1, with noise that depends on the step alone."""
+    """The gradient of a bowl around 1, with noise that depends on the step alone."""
     random = torch.Generator().manual_seed(step)
     return (p - 1.0) * 0.3 + torch.randn(p.shape, generator=random, dtype=p.dtype)
 
@@ -36,7 +36,7 @@ def constant(step: int, p: Tensor) -> Tensor:
 
 
 def short(step: int, p: Tensor) -> Tensor:
-    """Of norm below 1."""
+    """A gradient of norm below 1."""
     return noisy(step, p) * 0.01
 
 

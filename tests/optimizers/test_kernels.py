@@ -12,7 +12,7 @@ from fallline.optimizers import builtin_programs, description_of
 from fallline.rules import rule, where
 from fallline.rules.annotations import switch
 
-# Of its entry points too.
+# Kernels of its entry points too.
 KERNELS = {
     "adadelta": 1,
     "nadam": 2,

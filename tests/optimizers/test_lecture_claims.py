@@ -1,4 +1,4 @@
-"""What the lecture says of the methods, each as a small problem on which it must show."""
+"""The lecture's claims about the methods, each as a small problem on which it must show."""
 
 from __future__ import annotations
 

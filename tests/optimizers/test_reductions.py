@@ -41,7 +41,7 @@ LOWERINGS: dict[str, dict[str, Any]] = {
 
 
 def as_float32(x: Any) -> Array:
-    """What both sides can start from."""
+    """A start that both sides can take."""
     return np.asarray(x).astype(np.float32).astype(np.float64)
 
 

@@ -1,4 +1,4 @@
-"""What optimizers with reductions refuse, what odd inputs mean, checkpoints of torch's Adafactor, 8-bit states."""
+"""Optimizers with reductions: refusals, the meaning of odd inputs, checkpoints of torch's Adafactor, 8-bit states."""
 
 import math
 from typing import Any

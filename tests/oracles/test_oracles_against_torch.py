@@ -105,6 +105,6 @@ def test_default_hyperparameters_are_torchs() -> None:
     for name in {name for name, _ in CASES}:
         theirs = getattr(torch.optim, name)([torch.zeros(1)]).defaults
         ours = vars(importlib.import_module(f"tests.oracles.{name.lower()}").Oracle([]).h)
-        # Of forms that torch does not have: textbooks' eps_inside and gamma, other AMSGrads.
+        # Settings of forms that torch does not have: textbooks' eps_inside and gamma, other AMSGrads.
         for key in ours.keys() - {"eps_inside", "gamma", "variant"}:
             assert ours[key] == theirs[key], f"{name}.{key}"

@@ -99,7 +99,7 @@ def check_parameter(
     sure = ~torch.tensor(unsure)
     found, wanted = actual.detach().double()[sure], torch.tensor(expected)[sure]
     moved = (wanted - before.double()[sure]).abs()
-    # Of float32 a few roundings of the weight and of its step; of bfloat16 half a spacing, so 2^-8 of the weight.
+    # In float32 a few roundings of the weight and of its step; in bfloat16 half a spacing, so 2^-8 of the weight.
     size = found.abs().max() if found.numel() else 0.0
     allowed = 2.0**-8 * wanted.abs() if actual.dtype == torch.bfloat16 else 4 * 2.0**-24 * (wanted.abs() + size)
     allowed = allowed + 32 * 2.0**-24 * float(moved.max() if moved.numel() else 0.0)

@@ -59,7 +59,7 @@ def test_trajectories_agree_with_the_oracle(case: dict[str, Any]) -> None:
         master_weights="master" in case["dtype"],
     )
     before = torch.get_num_threads()
-    # Of torch's own operations more threads make the test slower, but not different.
+    # More threads for torch's own operations make the test slower, but not different.
     torch.set_num_threads(case["threads"] if case["lowering"].startswith("native") else 1)
     try:
         for step in range(1, STEPS + 1):

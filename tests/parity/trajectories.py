@@ -117,7 +117,7 @@ def lay_out_gradient(x: Tensor, layout: str, step: int) -> Tensor:
     if layout in ("transposed", "transposed gradient"):
         return transposed(x)
     if layout == "expanded gradient" and x.numel():
-        # What the sum over a tensor gives: one number for all of it.
+        # The gradient of a sum over a tensor: one number for all of it.
         return x.reshape(-1)[0].expand(x.shape)
     if layout == "channels_last" or (layout.startswith("channels_last") and step % 3):
         return x.contiguous(memory_format=torch.channels_last)

@@ -1,4 +1,4 @@
-"""What a step costs, where a step returns before its work is done."""
+"""The cost of a step that returns before its work is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who can race: every optimizer, AlgoPerf's entries, a file of one's own, and what is refused."""
+"""Contestants: every optimizer, AlgoPerf's entries, a file of one's own, and what is refused."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from fallline.race.contestants.spaces import NOT_RACED, TUNING
 from fallline.race.contestants.toml_file import from_toml
 from fallline.race.engine.messages import QuickStepTime, WorkloadRequest
 from fallline.training.optimizer_factory import build
-
-MISSING = {name for name, preset in PRESETS.items() if preset.missing}
 
 
 def model() -> torch.nn.Module:
@@ -44,16 +42,24 @@ def test_fixed_settings_lie_in_their_spaces_and_rates_have_room() -> None:
             assert 25 <= tuning.space["lr"]["max"] / tuning.space["lr"]["min"] <= 120, name
 
 
-def test_the_eleven_entries_are_there_and_those_without_optimizer_say_so() -> None:
+def test_all_eleven_entries_of_algoperf_can_race() -> None:
     assert len(PRESETS) == 11
-    assert {"algoperf_shampoo", "algoperf_caspr"} == MISSING
-    for name in MISSING:
-        with pytest.raises(BadContestant, match="not there yet"):
-            named(name)
-    assert all(len(preset.points) == 5 for name, preset in PRESETS.items() if name not in MISSING)
+    for name, preset in PRESETS.items():
+        assert len(preset.points) == 5
+        assert named(name).optimizer in fallline.list_optimizers()
 
 
-@pytest.mark.parametrize("name", [*TUNING, *sorted(set(PRESETS) - MISSING)])
+def test_the_winning_preset_of_shampoo_is_the_first_point_of_its_entry() -> None:
+    point = named("algoperf_shampoo").one_setting()
+    own = build(named("algoperf_shampoo"), point, model(), total_steps=100).optimizer.param_groups[0]
+    preset = fallline.ShampooAlgoPerf(model().parameters()).param_groups[0]
+    schedule = {"initial_lr", "lr", "params", "param_names"}
+    assert preset["lr"] == point["lr"]
+    for name in set(preset) - schedule:
+        assert own[name] == pytest.approx(preset[name]), name
+
+
+@pytest.mark.parametrize("name", [*TUNING, *PRESETS])
 def test_every_contestant_takes_steps_at_every_point_of_a_study(name: str) -> None:
     contestant = named(name)
     check(contestant)
@@ -150,7 +156,7 @@ LEADERBOARD = Path(__file__).parents[2] / "benchmarks" / "leaderboard.toml"
 
 
 def test_the_leaderboards_contestants_pass() -> None:
-    assert len(from_toml(LEADERBOARD)) == 9
+    assert len(from_toml(LEADERBOARD)) == 11
 
 
 @pytest.mark.parametrize(
@@ -255,7 +261,7 @@ def test_a_table_with_settings_or_a_space_has_nothing_of_the_documented_setting(
 
 def test_the_listing_has_the_setting_of_every_contestant() -> None:
     rows = {row["name"]: row for row in listing()}
-    for name in [*TUNING, *sorted(set(PRESETS) - MISSING)]:
+    for name in [*TUNING, *PRESETS]:
         assert rows[name]["settings"] == named(name).one_setting()
 
 

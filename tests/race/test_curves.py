@@ -1,4 +1,4 @@
-"""What stored evaluations say beside the leaderboard: learning curves with bands, and how close misses came."""
+"""Stored evaluations give more than the leaderboard: learning curves with bands, and how close misses came."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan promises of rounds is what the rule then finds."""
+"""A plan of rounds promises what the rule then finds."""
 
 from __future__ import annotations
 

@@ -238,11 +238,11 @@ class Asked:
     def __init__(self) -> None:
         self.found: list[bool] = []
         self.seconds: dict[str, float] = {}
-        """What a step of each contestant takes."""
+        """Seconds that a step of each contestant takes."""
         self.share = 0.005
         """To which share of it that is known."""
         self.noise = 0.0
-        """Of the rounds, in which every second contestant is slow when the others are quick."""
+        """Noise of the rounds, in which every second contestant is slow when the others are quick."""
         self.measured: list[list[str]] = []
         """The contestants of every request to measure steps."""
         self.renewed = 0

@@ -1,4 +1,4 @@
-"""What expressions of a rule become: nodes, and where they are computed."""
+"""Expressions of a rule become nodes, and where they are computed."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What a rule cannot say, and what it is told instead."""
+"""Sentences that a rule cannot say, and the errors that it gets instead."""
 
 import linecache
 import math

@@ -1,4 +1,4 @@
-"""Who can be told apart: exact p values, Holm, groups, and the error rate under no difference."""
+"""Telling contestants apart: exact p values, Holm, groups, and the error rate under no difference."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_ties_are_named() -> None:
 
 
 def test_correction_counts_all_comparisons_of_the_table() -> None:
-    """What would be a verdict alone is a tie in a table of 90 comparisons."""
+    """A difference that would be a verdict alone is a tie in a table of 90 comparisons."""
     seconds = {"compiled": 1.062 * 9e-4, "eager": 9e-3, "fused": 9e-4}
     small, large = plan_of([1], [1048576]), plan_of([1, 2, 4, 8, 16, 32], [16384, 65536, 262144, 1048576, 4194304])
     alone = analyse(small, [record(small.cells[0], seconds, noise=0.042)])[0].rows[0]

@@ -180,7 +180,7 @@ def test_states_of_other_packages_are_theirs_alone() -> None:
 
 
 def test_arm_needs_memory_that_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the process holds already is not there for the cell."""
+    """Memory that the process holds already is not there for the cell."""
     (cell,) = grid([1], [1000], arms_of("adam", ["fused"], {}, "float32"))
     needed = cell.needed_by(cell.arms[0])
     monkeypatch.setattr(machine, "available_memory", lambda: needed)

@@ -183,7 +183,7 @@ def test_rates_grow_exponentially_from_first_to_last():
 
 
 def rates_seen(first, second):
-    """Of both groups in the first and in the last of five steps from 0.001 to 0.01."""
+    """The rates of both groups in the first and in the last of five steps from 0.001 to 0.01."""
     model = nn.Linear(2, 1)
     optimizer = torch.optim.SGD([{"params": [model.weight]}, {"params": [model.bias], "lr": second}], lr=first)
     seen = []

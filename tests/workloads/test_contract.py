@@ -1,4 +1,4 @@
-"""What every built-in workload promises to a racer."""
+"""The promises of every built-in workload to a race."""
 
 from __future__ import annotations
 

@@ -46,9 +46,8 @@ def listing() -> list[dict[str, Any]]:
                 "optimizer": preset.optimizer,
                 "schedule": preset.schedule,
                 "averaging": preset.averaging,
-                "settings": {} if preset.missing else from_preset(name, preset).one_setting(),
+                "settings": from_preset(name, preset).one_setting(),
                 "points": len(preset.points),
-                "missing": preset.missing,
             }
         )
     return rows

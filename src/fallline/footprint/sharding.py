@@ -80,10 +80,7 @@ def _communication(setting: Setting, memory: Memory, model: nn.Module) -> int:
 def largest_block(model: nn.Module) -> int:
     """The bytes of the largest module inside a list, or of the largest parameter outside all of them."""
     listed = {
-        id(param)
-        for module in model.modules()
-        if isinstance(module, nn.ModuleList)
-        for param in module.parameters()
+        id(param) for module in model.modules() if isinstance(module, nn.ModuleList) for param in module.parameters()
     }
     blocks = [
         sum(map(tensor_bytes, member.parameters()))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,25 +86,50 @@ class Recorded:
         self.workload = task.replace(loss=loss, evaluate=evaluate, metric="cross-entropy")
 
 
-def trained(method: Method, rate: float, seed: int, epochs: int = EPOCHS) -> Curves:
-    recorded = Recorded(workload())
-    point = {**method.settings, "lr": rate}
-    steps = epochs * recorded.per_epoch
-    training = Training(recorded.workload, seed, lambda model: build(Recipe(method.optimizer), point, model, steps))
-    losses, seconds = [], [0.0]
-    training.evaluate()
-    for epoch in range(1, epochs + 1):
-        for step in range((epoch - 1) * recorded.per_epoch + 1, epoch * recorded.per_epoch + 1):
-            losses.append(training.advance(step))
-        seconds.append(training.clock.seconds[TRAINING])
-        training.evaluate()
-    tested = np.array(recorded.tested)
-    return Curves(np.array(losses), np.array(recorded.accuracies), tested[:, 0], tested[:, 1], np.array(seconds))
+class Run:
+    """One training, which takes an epoch at a time, so that several take turns."""
+
+    def __init__(self, method: Method, rate: float, seed: int, epochs: int = EPOCHS):
+        self.recorded = Recorded(workload())
+        steps = epochs * self.recorded.per_epoch
+        point = {**method.settings, "lr": rate}
+        self.training = Training(
+            self.recorded.workload, seed, lambda model: build(Recipe(method.optimizer), point, model, steps)
+        )
+        self.losses: list[float] = []
+        self.seconds = [0.0]
+        self.training.evaluate()
+
+    def epoch(self) -> None:
+        first = self.training.done + 1
+        self.losses += [self.training.advance(step) for step in range(first, first + self.recorded.per_epoch)]
+        self.seconds.append(self.training.clock.seconds[TRAINING])
+        self.training.evaluate()
+
+    def curves(self) -> Curves:
+        tested = np.array(self.recorded.tested)
+        accuracies = np.array(self.recorded.accuracies)
+        return Curves(np.array(self.losses), accuracies, tested[:, 0], tested[:, 1], np.array(self.seconds))
+
+
+def trained(wanted: Sequence[tuple[Method, float, int]], epochs: int = EPOCHS) -> list[Curves]:
+    """Trainings of (method, rate, seed), in turns by epochs: what else the machine does meets all of them alike."""
+    runs = [Run(*one, epochs) for one in wanted]
+    for _ in range(epochs):
+        for run in runs:
+            run.epoch()
+    return [run.curves() for run in runs]
+
+
+def by_method(rates: Mapping[str, float], seeds: range) -> dict[str, list[Curves]]:
+    found = iter(trained([(method, rates[method.title], seed) for method in METHODS for seed in seeds]))
+    return {method.title: [next(found) for _ in seeds] for method in METHODS}
 
 
 def best_rate(method: Method, seed: int) -> float:
     """The rate with the least test loss after a training with a seed that no curve is drawn of."""
-    ends = {rate: float(trained(method, rate, seed).test_loss[-1]) for rate in method.rates}
+    found = trained([(method, rate, seed) for rate in method.rates])
+    ends = {rate: float(run.test_loss[-1]) for rate, run in zip(method.rates, found, strict=True)}
     return min(ends, key=lambda rate: ends[rate] if math.isfinite(ends[rate]) else math.inf)
 
 
@@ -112,8 +137,8 @@ def exhibit(wishes: Wishes) -> Exhibit:
     known = images(STAND_IN)
     seeds = range(wishes.seed, wishes.seed + SEEDS)
     rates = {method.title: best_rate(method, wishes.seed + 1000) for method in METHODS}
-    tuned = {method.title: [trained(method, rates[method.title], seed) for seed in seeds] for method in METHODS}
-    shared = {method.title: [trained(method, SHARED_RATE, seed) for seed in seeds] for method in METHODS}
+    tuned = by_method(rates, seeds)
+    shared = by_method({method.title: SHARED_RATE for method in METHODS}, seeds)
     with torch.no_grad():
         parameters = sum(weight.numel() for weight in workload().new_model(0).parameters())
     figures = [

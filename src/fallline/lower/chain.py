@@ -21,9 +21,12 @@ from fallline.rules.chain import Chain
 from fallline.rules.graph import Call
 from fallline.rules.program import Program
 
-BATCH_ELEMENTS = 2**22
+BATCH_ELEMENTS = 2**20
 """The most elements of a batch, unless one parameter has more: small matrices gain from being many, large ones do
-not, and the scratch memory of a batch stays in a shared cache."""
+not.  The scratch memory of a batch stays in a shared cache, and the square matrices of one parameter are not copied."""
+
+TOLERATED_FAILURES = 3
+"""How often in a row the inverse root of a matrix may fail before the step does, as in Distributed Shampoo."""
 
 
 def prepare(lowering: Lowering, program: Program, items: Sequence[Item]) -> Executor:
@@ -103,6 +106,8 @@ class Batch:
             for k, i in enumerate(positions)
         ]
         self.executors = [lowering.prepare(link.program, self.items) for link in chain.links]
+        self.failures: dict[str, Tensor] = {}
+        """By state, how often in a row each matrix of each parameter could not be computed."""
 
     def passes(self, grads: Mapping[int, Tensor], scalars: StepScalars, deferred: Deferred) -> Iterator[list]:
         present = {k: grads[i] for k, i in enumerate(self.positions) if i in grads}
@@ -151,16 +156,40 @@ class Batch:
         for name, value in changed.items():
             if name in full:
                 target = self.scratch[call.values[name][0]]
-                target.copy_(value) if complete else target.__setitem__(members, value)
-            else:
-                for k, one in zip(members, value.flat, strict=True):
-                    self.items[k].small[call.states[name]].copy_(one)
+                if complete and value is not target:
+                    target.copy_(value)
+                elif not complete:
+                    target[members] = value
+                continue
+            state = call.states[name]
+            for k, one in zip(members, value.flat, strict=True):
+                if one.data_ptr() != self.items[k].small[state].data_ptr():
+                    self.items[k].small[state].copy_(one)
+            if value.outcomes is not None:
+                self.count_failures(state, members, value.outcomes)
 
     def matrices(self, state: str, members: Sequence[int]) -> Matrices:
-        """A state of square matrices, copied together for all members."""
+        """A state of square matrices of these members: a copy of all together, or that of one as it is."""
         layout = self.chain.states[state].shape
         assert isinstance(layout, Squares)
-        return Matrices(torch.stack([self.items[k].small[state] for k in members]), layout, self.shape)
+        own = [self.items[k].small[state] for k in members]
+        flat = own[0].unsqueeze(0) if len(own) == 1 else torch.stack(own)
+        return Matrices(flat, layout, self.shape, [self.items[k].number for k in members])
+
+    def count_failures(self, state: str, members: Sequence[int], outcomes: Tensor) -> None:
+        """Raises where a matrix has failed too often in a row: its factors hold NaN, or cannot be damped."""
+        counts = self.failures.setdefault(state, torch.zeros(len(self.items), outcomes.shape[1], dtype=torch.int64))
+        rows = list(members)
+        counts[rows] = torch.where(outcomes < 0, counts[rows] + 1, counts[rows] * (outcomes == 0))
+        worst = (counts > TOLERATED_FAILURES).any(1).nonzero()
+        if len(worst):
+            item = self.items[int(worst[0])]
+            raise RuntimeError(
+                f"{self.chain.name.partition('.')[0]}: a matrix of parameter {item.number}, of shape {self.shape}, has "
+                f"had no inverse root in {TOLERATED_FAILURES + 1} refreshes in a row, nor in float64: its gradients "
+                "were not finite, or its factors have no damping; skip such steps with skip_nonfinite=True, or raise "
+                "epsilon"
+            )
 
     def has_moved(self, items: set[int]) -> bool:
         own = [k for k, i in enumerate(self.positions) if i in items]

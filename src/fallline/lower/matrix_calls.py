@@ -11,9 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fallline.matrix.coupled_newton import largest_eigenvalue
 from fallline.matrix.eigenbasis import eigenvectors, power_step
 from fallline.matrix.inverse_root import inverse_root
 from fallline.matrix.newton_schulz import POLAR_EXPRESS, POLAR_EXPRESS_SAFETY, newton_schulz
+from fallline.matrix.products import stacked_gram, stacked_product
 from fallline.matrix.zolotarev import polar_factor
 from fallline.rules.blocks import Block, Square, Squares
 
@@ -38,6 +40,11 @@ class Matrices:
     layout: Squares
     shape: tuple[int, ...]
     """The shape of each parameter."""
+    numbers: Sequence[int]
+    """The number of each parameter in its optimizer, which decides when it is its turn."""
+    outcomes: Tensor | None = None
+    """What became of each matrix of each parameter in a call that may fail: 1 if it succeeded, −1 if it failed, 0 if
+    it was not its turn."""
 
     @functools.cached_property
     def blocks(self) -> list[Block]:
@@ -47,9 +54,37 @@ class Matrices:
         """A value per element of the batch, in the shape that is cut into blocks."""
         return value.reshape(len(value), *self.layout.merged(self.shape))
 
+    @functools.cached_property
+    def squares(self) -> list[tuple[Block, Square]]:
+        return [(block, square) for block in self.blocks for square in block.squares]
+
     def of(self, square: Square) -> Tensor:
         """One matrix of every parameter, as a view."""
         return self.flat[:, square.first : square.first + square.dim**2].view(-1, square.dim, square.dim)
+
+    def due(self, index: int, turn: float, every: float) -> list[int]:
+        """The parameters of which it is the turn of the matrix of this index."""
+        return [k for k, number in enumerate(self.numbers) if is_due(number, index, turn, every)]
+
+    def picked(self, members: Sequence[int]) -> Matrices:
+        """Those of some parameters: themselves if it is all of them, else a copy."""
+        if len(members) == len(self.numbers):
+            return self
+        return Matrices(self.flat[list(members)], self.layout, self.shape, [self.numbers[k] for k in members])
+
+
+GOLDEN = (math.sqrt(5) - 1) / 2
+SECOND = 0.5698402909980532
+"""Multiples of irrational numbers fill a period evenly, however many there are."""
+
+
+def is_due(number: int, index: int, turn: float, every: float) -> bool:
+    """Whether it is the turn of a parameter's matrix, once in ``every`` turns.  It follows from numbers that all
+    processes know, so that each of them finds the same."""
+    if every <= 1:
+        return True
+    offset = math.floor(every * ((number * GOLDEN + index * SECOND) % 1.0))
+    return (turn + offset) % every == 0
 
 
 def orthogonalize(
@@ -105,16 +140,71 @@ def orthogonalize(
 def accumulate(g: Tensor, factors: Matrices, *, decay: float, weight: float) -> Changed:
     whole = factors.merged(g)
     for block in factors.blocks:
-        where = (slice(None), *block.slices)
-        part = whole[where]
+        part = whole[(slice(None), *block.slices)]
         for square in block.squares:
-            unfolded = part.movedim(square.axis + 1, 1).reshape(len(g), square.dim, -1)
-            factors.of(square).baddbmm_(unfolded, unfolded.mT, beta=decay, alpha=weight)
+            _add_gram(factors.of(square), _unfolded(part, square.axis), decay, weight)
     return {"factors": factors}
 
 
+def _unfolded(part: Tensor, axis: int) -> Tensor:
+    return part.movedim(axis + 1, 1).reshape(len(part), part.shape[axis + 1], -1)
+
+
+def _add_gram(factor: Tensor, x: Tensor, decay: float, weight: float) -> None:
+    """factor ← decay · factor + weight · X Xᵀ; a decay of 0 forgets what was there, NaN as well."""
+    gram = stacked_gram(x)
+    if decay == 0.0:
+        torch.mul(gram, weight, out=factor)
+    else:
+        factor.mul_(decay).add_(gram, alpha=weight)
+
+
+ROWS, COLUMNS = 0, 1
+
+
+def accumulate_adaptive(
+    g: Tensor,
+    factors: Matrices,
+    previous: Matrices,
+    roots: Matrices,
+    *,
+    decay: float,
+    weight: float,
+    eps: float,
+    begins: float,
+    renewed: float,
+) -> Changed:
+    """L is over the inputs of a layer, the columns of torch's matrices, as rows are in the authors' JAX."""
+    whole = factors.merged(g)
+    for block, kept in zip(factors.blocks, previous.blocks, strict=True):
+        right, left = (factors.of(block.squares[axis]) for axis in (ROWS, COLUMNS))
+        root = roots.of(block.squares[COLUMNS])
+        old = previous.of(kept.squares[0])
+        if begins:
+            _set_diagonal(left, eps)
+            _set_diagonal(old, eps)
+            for value in (right, root, roots.of(block.squares[ROWS])):
+                _set_diagonal(value, 1.0)
+        part = whole[(slice(None), *block.slices)]
+        size = left.shape[-1]
+        factor: Tensor | float = decay
+        if renewed:
+            damped = old + (eps * largest_eigenvalue(old))[:, None, None] * torch.eye(size).to(old)
+            trace = (root * stacked_product(damped, root)).sum((-2, -1))
+            factor = decay * (trace.clamp(min=0.0) / size)[:, None, None]
+            old.copy_(left)
+        _add_gram(left, part.mT, decay, weight)
+        preconditioned = stacked_product(part, root)
+        right.mul_(factor).add_(stacked_gram(preconditioned), alpha=weight / size)
+    return {"factors": factors, "previous": previous, "roots": roots}
+
+
+def _set_diagonal(matrices: Tensor, value: float) -> None:
+    matrices.zero_().diagonal(dim1=-2, dim2=-1).fill_(value)
+
+
 def precondition(x: Tensor, roots: Matrices, *, like: Tensor | None = None) -> Changed:
-    whole, result = roots.merged(x), roots.merged(x).clone()
+    whole, result = roots.merged(x), torch.empty_like(roots.merged(x))
     for block in roots.blocks:
         where = (slice(None), *block.slices)
         part = _along_axes(whole[where], roots, block)
@@ -122,7 +212,7 @@ def precondition(x: Tensor, roots: Matrices, *, like: Tensor | None = None) -> C
             wanted, own = (_norms(value) for value in (roots.merged(like)[where], part))
             part = part * (wanted / (own + TINY))
         result[where] = part
-    return {"x": result.view(x.shape)}
+    return {"x": result.view(x.shape) if roots.blocks else x}
 
 
 TINY = 1e-16
@@ -136,60 +226,99 @@ def _norms(value: Tensor) -> Tensor:
 
 def _along_axes(value: Tensor, matrices: Matrices, block: Block, *, transposed: bool = False) -> Tensor:
     """A block multiplied, along every axis that has one, by the matrix of that axis."""
+    count = len(value)
     for square in block.squares:
         matrix = matrices.of(square)
-        moved = value.movedim(square.axis + 1, 1)
-        product = torch.bmm(matrix.mT if transposed else matrix, moved.reshape(len(value), square.dim, -1))
-        value = product.view(moved.shape).movedim(1, square.axis + 1)
+        shape = value.shape
+        if square.axis == value.ndim - 2:  # the rows times the transposed matrix, without moving axes
+            rows = value.reshape(count, -1, square.dim)
+            value = stacked_product(rows, matrix if transposed else matrix.mT).view(shape)
+        else:
+            moved = value.movedim(square.axis + 1, 1)
+            product = stacked_product(matrix.mT if transposed else matrix, moved.reshape(count, square.dim, -1))
+            value = product.view(moved.shape).movedim(1, square.axis + 1)
     return value
 
 
 def project(x: Tensor, basis: Matrices, *, back: bool) -> Changed:
-    whole = basis.merged(x)
-    result = whole.clone()
+    whole, result = basis.merged(x), torch.empty_like(basis.merged(x))
     for block in basis.blocks:
         where = (slice(None), *block.slices)
         result[where] = _along_axes(whole[where], basis, block, transposed=not back)
-    return {"x": result.view(x.shape)}
+    return {"x": result.view(x.shape) if basis.blocks else x}
 
 
 def inverse_roots(
-    roots: Matrices, factors: Matrices, *, scale: float, eps: float, exponent: float | None = None
+    roots: Matrices,
+    factors: Matrices,
+    *,
+    scale: float,
+    eps: float,
+    turn: float,
+    every: float,
+    exponent: float | None = None,
+    **method: Any,
 ) -> Changed:
-    for block in factors.blocks:
-        for square in block.squares:
-            matrix = factors.of(square) * scale
-            found, good = inverse_root(matrix, exponent or 1 / (2 * len(block.shape)), eps)
-            roots.of(square).copy_(torch.where(good[:, None, None], found, roots.of(square)))
+    outcomes = torch.zeros(len(factors.numbers), len(factors.squares), dtype=torch.int8)
+    for index, (block, square) in enumerate(factors.squares):
+        members = factors.due(index, turn, every)
+        if not members:
+            continue
+        matrix = factors.of(square)[members] * scale
+        found, good = inverse_root(matrix, exponent or 1 / (2 * len(block.shape)), eps, **method)
+        target = roots.of(square)
+        target[members] = torch.where(good[:, None, None], found, target[members])
+        outcomes[members, index] = torch.where(good, 1, -1).to(torch.int8).cpu()
+    roots.outcomes = outcomes
     return {"roots": roots}
 
 
 def eigenbasis(basis: Matrices, factors: Matrices) -> Changed:
-    for block in factors.blocks:
-        for square in block.squares:
-            basis.of(square).copy_(eigenvectors(factors.of(square)))
+    for _, square in factors.squares:
+        basis.of(square).copy_(eigenvectors(factors.of(square)))
     return {"basis": basis}
 
 
-def turn_basis(first_moment: Tensor, second_moment: Tensor, basis: Matrices, factors: Matrices) -> Changed:
-    plain = project(first_moment, basis, back=True)["x"]
-    whole = basis.merged(second_moment)
-    result = whole.clone()
-    for block in basis.blocks:
+def turn_basis(
+    first_moment: Tensor, second_moment: Tensor, basis: Matrices, factors: Matrices, *, turn: float, every: float
+) -> Changed:
+    due = [set(factors.due(index, turn, every)) for index in range(len(factors.squares))]
+    members = sorted(set().union(*due))
+    if not members:
+        return {}
+    own, of_factors = basis.picked(members), factors.picked(members)
+    plain = project(first_moment[members], own, back=True)["x"]
+    moments = own.merged(second_moment[members])  # a copy
+    for index, (block, square) in enumerate(own.squares):
+        chosen = [k for k, member in enumerate(members) if member in due[index]]
+        if not chosen:
+            continue
+        turned, order = power_step(of_factors.of(square)[chosen], own.of(square)[chosen])
+        own.of(square)[chosen] = turned
         where = (slice(None), *block.slices)
-        part = whole[where]
-        for square in block.squares:
-            turned, order = power_step(factors.of(square), basis.of(square))
-            basis.of(square).copy_(turned)
-            index = order.view(len(order), *(-1 if axis == square.axis else 1 for axis in range(part.ndim - 1)))
-            part = torch.gather(part, square.axis + 1, index.expand(part.shape))
-        result[where] = part
-    turned_moment = project(plain, basis, back=False)["x"]
-    return {"basis": basis, "first_moment": turned_moment, "second_moment": result.view(second_moment.shape)}
+        part = moments[where][chosen]
+        places = order.view(len(order), *(-1 if axis == square.axis else 1 for axis in range(part.ndim - 1)))
+        part = torch.gather(part, square.axis + 1, places.expand(part.shape))
+        moments[where][chosen] = part
+    if own is not basis:
+        basis.flat[members] = own.flat
+    first, second = first_moment.clone(), second_moment.clone()
+    first[members] = project(plain, own, back=False)["x"]
+    second[members] = moments.view(len(members), *second_moment.shape[1:])
+    return {"basis": basis, "first_moment": first, "second_moment": second}
 
 
 FUNCTIONS: dict[str, Callable[..., Changed]] = {
     function.__name__: function
-    for function in (accumulate, eigenbasis, inverse_roots, orthogonalize, precondition, project, turn_basis)
+    for function in (
+        accumulate,
+        accumulate_adaptive,
+        eigenbasis,
+        inverse_roots,
+        orthogonalize,
+        precondition,
+        project,
+        turn_basis,
+    )
 }
 """By the name under which rules call them."""

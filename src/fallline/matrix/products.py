@@ -76,12 +76,30 @@ def symmetric_polynomial(a: float, b: float, c: float, matrix: Tensor, out: Tens
     return out
 
 
+def stacked_product(left: Tensor, right: Tensor) -> Tensor:
+    """The products of two stacks of matrices."""
+    found = [product(*pair) for pair in pieces(left, right)]
+    if len(found) == 1:
+        return found[0] if found[0].dim() == 3 else found[0].unsqueeze(0)
+    return torch.stack(found) if found else torch.bmm(left, right)
+
+
+def stacked_gram(matrices: Tensor) -> Tensor:
+    """X · Xᵀ of each matrix of a stack."""
+    found = matrices.new_empty(*matrices.shape[:-1], matrices.shape[-2])
+    for x, out in pieces(matrices, found):
+        result = symmetric_product(x, x, out)
+        if result is not out:
+            out.copy_(result)
+    return found
+
+
 def pieces(batch: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """Stacks of matrices, cut alike: the whole stack where matrices are small, because a call for each would cost more
     than its arithmetic, else one matrix after the other.  A product may then write into a part of a matrix without a
     copy, and temporaries are those of one matrix."""
     smallest = SMALLEST if batch.dtype == torch.float32 and batch.device.type == "cpu" and uses_onednn() else LARGE
-    if batch.shape[0] > 1 and min(batch.shape[-2:]) < smallest:
+    if batch.shape[0] != 1 and min(batch.shape[-2:]) < smallest:
         yield batch, *others
     else:
         for i in range(batch.shape[0]):

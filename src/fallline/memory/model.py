@@ -65,9 +65,11 @@ def memory_of(optimizer: RuleOptimizer, lowering: str = "native") -> Memory:
     """
     sizes: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     programs: set[Program] = set()
+    stepped = 0
     parameters = [param for group in optimizer.param_groups for param in group["params"]]
     for group in optimizer.param_groups:
         for param in filter(_is_stepped, group["params"]):
+            stepped += 1
             programs.add(program := program_for(optimizer, group, param))
             for one in stored(program, param, group["state_dtype"], group["master_weights"]):
                 sizes[one.state][one.format] += one.bytes
@@ -78,8 +80,7 @@ def memory_of(optimizer: RuleOptimizer, lowering: str = "native") -> Memory:
         gradients=sum(map(tensor_bytes, filter(_is_stepped, parameters))),
         states={name: dict(by_format) for name, by_format in sizes.items()},
         masters=masters,
-        # Frozen parameters have a place in the common tensors, too, because they may require gradients later.
-        counters=len(parameters) * (torch.float32.itemsize + len(scalars) * torch.float64.itemsize) if programs else 0,
+        counters=stepped * (torch.float32.itemsize + len(scalars) * torch.float64.itemsize),
         temporaries=temporaries(optimizer, lowering),
     )
 

@@ -12,31 +12,27 @@ from torch.nn.parameter import is_lazy
 from fallline.lower.item import Place
 from fallline.optim.choose import choose_lowering
 from fallline.optim.group_reader import Readers
-from fallline.optim.printed import Printed
+from fallline.optim.printed import Printed, Stepped
 from fallline.optim.states import Piece, bare_item
 
 
 @dataclasses.dataclass(frozen=True)
-class Stepped:
+class SteppedBy(Stepped):
     """Parameters that one lowering steps for one reason."""
 
-    rule: str
     lowering: str
     reason: str
     """Why this lowering, or why not a faster one."""
-    groups: tuple[int, ...]
-    tensors: int
-    elements: int
 
 
-class Explanation(Printed[Stepped]):
+class Explanation(Printed[SteppedBy]):
     """The result of ``optimizer.explain()``."""
 
     waiting: int
     """Parameters that had no gradient yet, and so have no state."""
 
 
-def _lines(parts: Sequence[Stepped], waiting: int) -> list[str]:
+def _lines(parts: Sequence[SteppedBy], waiting: int) -> list[str]:
     several = len({part.rule for part in parts}) > 1
     lines = []
     for part in parts:
@@ -71,13 +67,15 @@ def explain(
             found.setdefault(key, []).append((g, param))
             waiting += not states.get(param) and param.grad is None
     parts = tuple(
-        Stepped(
-            *key,
+        SteppedBy(
+            rule=rule,
+            lowering=lowering,
+            reason=reason,
             groups=tuple(dict.fromkeys(g for g, _ in members)),
             tensors=len(members),
             elements=sum(param.numel() for _, param in members),
         )
-        for key, members in found.items()
+        for (rule, lowering, reason), members in found.items()
     )
     explanation = Explanation.of(parts, _lines(parts, waiting))
     explanation.waiting = waiting

@@ -31,7 +31,7 @@ from fallline.optim.options import (
     check_optimizer_options,
     state_dtype_name,
 )
-from fallline.optim.overview import Stepping, overview
+from fallline.optim.overview import SteppedWith, overview
 from fallline.optim.plan import Bucket, Plan
 from fallline.optim.planning import Scope, make_plan, scope_of_step, whole_scope
 from fallline.optim.printed import Printed
@@ -413,7 +413,7 @@ class RuleOptimizer(torch.optim.Optimizer):
         """Which lowering steps which parameters, and why not a faster one: data that also prints."""
         return explain(self._readers, self.param_groups, self.state, self._places)
 
-    def describe(self) -> Printed[Stepping]:
+    def describe(self) -> Printed[SteppedWith]:
         """Which rule steps which parameters, with which settings: data that also prints."""
         return overview(self._readers, self.param_groups)
 

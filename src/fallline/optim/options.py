@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -124,8 +123,7 @@ def check_optimizer_options(options: Mapping[str, Any]) -> None:
         raise TypeError(f"skip_nonfinite must be True or False, got {options['skip_nonfinite']!r}")
 
 
-@dataclasses.dataclass(frozen=True)
-class Wanted:
+class Wanted(NamedTuple):
     """A lowering that a group asks for, in the words of its options."""
 
     name: str

@@ -11,27 +11,22 @@ from torch.nn.parameter import is_lazy
 
 from fallline.optim.group_reader import Readers
 from fallline.optim.options import GROUP_OPTIONS
-from fallline.optim.printed import Printed
+from fallline.optim.printed import Printed, Stepped
 
 SHOWN_NAMES = 6
 
 
 @dataclasses.dataclass(frozen=True)
-class Stepping:
+class SteppedWith(Stepped):
     """Parameters that one rule steps with the same settings."""
 
-    rule: str
     settings: Mapping[str, Any]
     """The learning rate, and every setting that is not the rule's default."""
-    groups: tuple[int, ...]
     names: tuple[str, ...]
     """In the order of the groups; empty if the parameters came without names."""
-    tensors: int
-    elements: int
-    """Without those of parameters that have no shape before the first forward pass."""
 
 
-def overview(readers: Readers, groups: Sequence[Mapping[str, Any]]) -> Printed[Stepping]:
+def overview(readers: Readers, groups: Sequence[Mapping[str, Any]]) -> Printed[SteppedWith]:
     """The result of ``optimizer.describe()``."""
     alike: dict[tuple[str, str], list[int]] = {}
     shown = []
@@ -45,9 +40,9 @@ def overview(readers: Readers, groups: Sequence[Mapping[str, Any]]) -> Printed[S
     return Printed.of(parts, map(_line, parts))
 
 
-def _stepping(rule: str, settings: dict[str, Any], of: list[int], groups: Sequence[Mapping[str, Any]]) -> Stepping:
+def _stepping(rule: str, settings: dict[str, Any], of: list[int], groups: Sequence[Mapping[str, Any]]) -> SteppedWith:
     params = [param for g in of for param in groups[g]["params"]]
-    return Stepping(
+    return SteppedWith(
         rule=rule,
         settings=settings,
         groups=tuple(of),
@@ -64,7 +59,7 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
 
 
-def _line(part: Stepping) -> str:
+def _line(part: SteppedWith) -> str:
     settings = ", ".join(f"{name}={value!r}" for name, value in part.settings.items())
     names = ", ".join(part.names[:SHOWN_NAMES])
     if len(part.names) > SHOWN_NAMES:

@@ -75,9 +75,7 @@ class Bucket:
         """Autograd's counters of these parameters after their last step: tell when one was written to."""
 
     def groups_of(self, positions: Sequence[int]) -> tuple[int, ...]:
-        """The groups that these of its parameters are in."""
-        if len(positions) == len(self.items):
-            return self.all_groups
+        """The groups that a few of its parameters are in."""
         return tuple(dict.fromkeys([self.groups[i] for i in positions]))
 
     def bind(self, given: Mapping[int, Tensor], grads: Mapping[int, Tensor]) -> None:
@@ -155,9 +153,10 @@ class Plan:
         for bucket in self.buckets:
             if not bucket.executor.rebind():
                 return False
-        covered, known = len(self.place_of), len(self.roster.params)
+        covered, known, counters = len(self.place_of), len(self.roster.params), self.scalars.counters
         return (
-            self._has_memory_of(states)
+            self.states is states
+            and counters.flat.data_ptr() == counters.address
             and self.roster.members.are_in(list(map(params_of, groups)))
             and (covered == known or covered == len(self.roster.members.with_gradient()))
             and (self.settings == settings_of(self.readers, groups) or self._has_forms(self.readers, groups))
@@ -166,13 +165,13 @@ class Plan:
     def covers(self, numbers: Sequence[int], readers: Readers, groups: Groups, states: Mapping[Tensor, Any]) -> bool:
         """Whether these parameters are here, and the settings of their groups are those that the plan was made from.
         Where the memory of parameters and states lies is looked at when gradients are bound."""
-        if not self._has_memory_of(states) or not all(number in self.place_of for number in numbers):
+        counters = self.scalars.counters
+        if self.states is not states or counters.flat.data_ptr() != counters.address:
+            return False
+        if not all(number in self.place_of for number in numbers):
             return False
         own = {g: self.readers[g] for g in {self.roster.group_of[number] for number in numbers}}
         return all(readers.of(groups[g]) is reader for g, reader in own.items()) and self._has_forms(own, groups)
-
-    def _has_memory_of(self, states: Mapping[Tensor, Any]) -> bool:
-        return self.states is states and self.scalars.counters.is_in_place()
 
     def _has_forms(self, readers: Mapping[int, GroupReader], groups: Groups) -> bool:
         """Whether settings of these groups are the same, or have changed to some that amount to the same: a number (a

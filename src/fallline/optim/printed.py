@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Part = TypeVar("Part")
+
+@dataclasses.dataclass(frozen=True)
+class Stepped:
+    """Parameters that are stepped in the same way."""
+
+    rule: str
+    groups: tuple[int, ...]
+    tensors: int
+    elements: int
+    """Without those of parameters that have no shape before the first forward pass."""
+
+
+Part = TypeVar("Part", bound=Stepped)
 
 
 class Printed(str, Generic[Part]):

@@ -50,10 +50,6 @@ class Counters:
         """The value of all counters, None if they differ; as long as ``version`` is that of the tensor."""
         self.version = -1
 
-    def is_in_place(self) -> bool:
-        """Whether the tensor is still where numpy's view of it is."""
-        return self.flat.data_ptr() == self.address
-
     def compare(self) -> None:
         """Finds out whether all are equal."""
         self.version = self.flat._version
@@ -81,7 +77,7 @@ class HostScalars:
     def __init__(self, flat: Mapping[str, Tensor], readers: Readers, own: Mapping[int, GroupReader]):
         self.counters = Counters(flat[STEP])
         self._readers, self._own = readers, own
-        """Of all groups, and by number, of those that have a parameter here."""
+        """The readers of all groups, and those of the groups that have a parameter here, by number."""
         self._shares_lr = any(reader.hyperparameters.shares_lr for reader in own.values())
         self._counts_by_group = any(reader.rule.counts == "group" for reader in own.values())
         self.flat = {name: values.numpy() for name, values in flat.items()}
@@ -104,7 +100,7 @@ class HostScalars:
         self.class_of_group: dict[int, int] = {}
         numbers: dict[Any, int] = {}
         for bucket, active in stepped:
-            for g in bucket.groups_of(active):
+            for g in bucket.all_groups if len(active) == len(bucket.items) else bucket.groups_of(active):
                 if g not in self.class_of_group:
                     key, values = self._own[g].hyperparameters.values(groups[g])
                     number = numbers.setdefault((id(self._own[g]), key), len(self.classes))

@@ -34,7 +34,7 @@ OPTION_TYPES: dict[str, Any] = {
 
 
 def signature(description: Description) -> inspect.Signature:
-    """Of ``__init__``, with ``self``: hyperparameters by position or name, options by name only."""
+    """The signature of ``__init__``, with ``self``: hyperparameters by position or name, options by name only."""
     parameters = [
         inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY),
         inspect.Parameter("params", BY_POSITION, annotation=ParamsT),

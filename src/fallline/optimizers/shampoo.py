@@ -37,6 +37,7 @@ Arguments:
     dampening: of that momentum.
     use_nesterov: Nesterov's form of that momentum.
     use_nadam: ḡ = (β₁m + (1−β₁)g)/(1−β₁ᵗ) with the new m, as AlgoPerf's winner.
+    stagger: refresh some roots in every step instead of all in one, so that no step is slow.
 
 Example:
     >>> import torch, fallline
@@ -53,7 +54,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
-from fallline.optimizers.description import Requirement, describe
+from fallline.optimizers.description import Requirement, describe, preset
 from fallline.rules import (
     accumulate,
     direction,
@@ -104,18 +105,24 @@ def shampoo(
     use_bias_correction: switch,
     inverse_exponent: setting("a number in (0, 1], or None", lambda x: isinstance(x, float) and 0 < x <= 1),
     grafting: static(None, "sgd", *SQUARED), grafting_beta2: up_to_one, grafting_epsilon: nonnegative,
-    momentum, dampening: fraction, use_nesterov: switch, use_nadam: switch,
+    momentum, dampening: fraction, use_nesterov: switch, use_nadam: switch, stagger: switch,
     step, filters: static, has_momentum: static, squared: static,
 ):  # fmt: skip
     start = where(start_preconditioning_step < 0, precondition_frequency, start_preconditioning_step)
     started = step >= start
-    refreshed = where((step == start) | (step % precondition_frequency == 0), where(started, 1.0, 0.0), 0.0)
+    at_once = where((step == start) | (step % precondition_frequency == 0), where(started, 1.0, 0.0), 0.0)
+    # Staggered, each root has been made when the first step needs it.
+    staggers = stagger != 0
+    refreshed = where(staggers, where(step > start - precondition_frequency, 1.0, 0.0), at_once)
     if not decoupled_weight_decay:
         g = g + weight_decay * p
     summed = beta2 == 1
     factors = accumulate(factors, g, decay=beta2, weight=where(summed, 1.0, 1 - beta2))
     left = where(summed, 0.0, where(use_bias_correction != 0, beta2**step, 0.0))
-    roots = inverse_roots(roots, factors, scale=1 / (1 - left), eps=epsilon, when=refreshed, exponent=inverse_exponent)
+    roots = inverse_roots(
+        roots, factors, scale=1 / (1 - left), eps=epsilon, exponent=inverse_exponent,
+        when=refreshed, turn=step, every=where(staggers, precondition_frequency, 1),
+    )  # fmt: skip
     filtered = g
     if filters:
         nadam = use_nadam != 0
@@ -167,6 +174,7 @@ Shampoo = describe(
         dampening=0.0,
         use_nesterov=False,
         use_nadam=False,
+        stagger=False,
     ),
     sources=(
         "facebookresearch/optimizers distributed_shampoo.py",
@@ -184,4 +192,23 @@ Shampoo = describe(
             "start_preconditioning_step must be >= precondition_frequency, at which the first roots are there",
         ),
     ),
+)
+ShampooAlgoPerf = preset(
+    Shampoo,
+    "shampoo_algoperf",
+    "ShampooAlgoPerf",
+    """Shampoo as it won AlgoPerf's first competition: Adam's step lengths, roots refreshed every 100 steps.
+
+    It is the first of the entry's five search points; the others are in ``fallline contestants``.  The learning rate is
+    meant for a linear warm-up over 2 % of the steps and a cosine to 0.""",
+    lr=0.0017486387539278373,
+    betas=(0.93266073836, 0.99551596898),
+    epsilon=1e-8,
+    weight_decay=0.08121616522670176,
+    merge_dims="first",
+    precondition_frequency=100,
+    grafting="adam",
+    grafting_beta2=0.99551596898,
+    grafting_epsilon=1e-8,
+    use_nadam=True,
 )

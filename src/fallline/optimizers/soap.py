@@ -23,6 +23,7 @@ Arguments:
     precondition_frequency: steps between refreshes of the basis.
     max_precond_dim: an axis longer than this keeps its own basis.
     correct_bias: the factor √(1−β₂ᵗ)/(1−β₁ᵗ); False leaves it out.
+    stagger: refresh some bases in every step instead of all in one, so that no step is slow.
 
 Example:
     >>> import torch, fallline
@@ -55,6 +56,7 @@ from fallline.rules import (
     sqrt,
     squares,
     static,
+    switch,
     turn_basis,
     where,
 )
@@ -68,7 +70,7 @@ def soap(
     *,
     lr, beta1, beta2, shampoo_beta: optional(fraction, means=-1.0), eps, weight_decay, precondition_frequency: positive,
     max_precond_dim: setting("a whole number > 0", lambda n: isinstance(n, int) and n > 0, 10000),
-    correct_bias: static, rotated: static, first, step,
+    correct_bias: static, stagger: switch, rotated: static, first, step,
 ):  # fmt: skip
     decay = where(shampoo_beta < 0, beta2, shampoo_beta)
     later, t = where(first, 0.0, 1.0), step - 1
@@ -86,8 +88,12 @@ def soap(
     if rotated:
         u = project(u, basis, back=True, when=later)
         factors = accumulate(factors, g, decay=decay, weight=1 - decay, when=later)
-        refreshed = where(t % precondition_frequency == 0, later, 0.0)
-        basis, exp_avg, exp_avg_sq = turn_basis(basis, factors, exp_avg, exp_avg_sq, when=refreshed)
+        staggers = stagger != 0
+        refreshed = where(staggers, later, where(t % precondition_frequency == 0, later, 0.0))
+        every = where(staggers, precondition_frequency, 1)
+        basis, exp_avg, exp_avg_sq = turn_basis(
+            basis, factors, exp_avg, exp_avg_sq, when=refreshed, turn=t, every=every
+        )
     p = where(first, p, (p - rate * direction(u)) * (1 - lr * weight_decay))
     return p, exp_avg, exp_avg_sq, factors, basis
 
@@ -105,6 +111,7 @@ SOAP = describe(
         precondition_frequency=10,
         max_precond_dim=10000,
         correct_bias=True,
+        stagger=False,
     ),
     sources=("nikhilvyas/SOAP soap.py",),
     deviations=(

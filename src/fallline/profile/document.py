@@ -11,11 +11,24 @@ from typing import Any
 
 from fallline.document.blocks import Block, Document, Note, Paragraph, Provenance, Table, Verdict
 from fallline.document.cells import Cell, Column, Mark, Missing, Number, Text, number
+from fallline.document.figures import Chart
+from fallline.measure.store import StoreError
 from fallline.measure.student import MeanInterval
 from fallline.profile.estimate import ArmEstimate, CellEstimate, estimate
 from fallline.profile.figures import figures
-from fallline.profile.observations import MB, failed, observations, percent, reservations, verdicts
+from fallline.profile.observations import MB, allowed, failed, observations, percent, reservations, verdicts
+from fallline.profile.published import (
+    ADAMW_8BIT,
+    ROUND1,
+    adamw_8bit_claims,
+    adamw_8bit_table,
+    round1_claims,
+    round1_table,
+)
 from fallline.profile.results import CellRecord, Results
+from fallline.profile.sweep import cliff_sentence, trend_sentence
+from fallline.profile.sweep_tables import sweep_head, sweep_loss_table, sweep_memory_table, sweep_table, sweep_verdicts
+from fallline.step.published.claims import Answer
 from fallline.training.phases import BACKWARD, CURVATURE, DATA, FORWARD, STEP, TRAINING
 from fallline.workloads import Workload
 
@@ -23,34 +36,79 @@ MS = 1e3
 
 
 def document(results: Results) -> Document:
-    """The document of a profile with one cell."""
-    (plan,) = results.plans()
-    workload = plan.loaded()
-    record = results.load(plan)
-    cell = estimate(record)
-    blocks: list[Block] = [
-        Paragraph(head(record, workload)),
-        main_table(cell),
-        difference_table(cell),
-        resources_table(cell),
-        *figures([cell]),
-        *(Note(note) for note in reservations(cell)),
-        *(Paragraph(line, detail=True) for line in observations(cell, workload)),
-        Paragraph(circumstances(results.machines()), tone="dim", detail=True),
-    ]
-    told = verdicts(cell, workload)
+    """The document of a profile: of its one cell, or of a sweep."""
+    plans = results.plans()
+    if not plans:
+        raise StoreError(f"{results.path}: holds no profile yet; leave --show out")
+    cells = [estimate(results.load(plan)) for plan in plans]
+    workload = plans[0].loaded()
+    blocks = _of_sweep(cells, workload) if len(cells) > 1 else _of_one(cells[0], workload)
+    claims = _claims(cells)
+    blocks += [Paragraph(answer.text(), detail=True) for answer in claims]
+    where = circumstances(results.machines())
+    blocks.append(Paragraph(where, tone="dim", detail=True))
+    told = _verdicts(cells, workload)
     blocks += [Verdict(line) for line in told[:-1]]
-    name = data_id([record])
+    name = data_id([cell.record for cell in cells])
     blocks.append(Verdict(told[-1] if told else "Nothing was compared.", data=name, file=str(results.path)))
     result = {
+        "preset": plans[0].preset,
         "data": name,
         "file": str(results.path),
         "machines": results.machines(),
-        "cells": [as_data(cell, workload)],
-        "notes": reservations(cell),
+        "cells": [as_data(cell, workload) for cell in cells],
+        "claims": [dataclasses.asdict(answer) for answer in claims],
+        "notes": [note for cell in cells for note in reservations(cell)],
         "verdicts": told,
     }
-    return Document(blocks, Provenance(name, str(results.path), circumstances(results.machines())), result=result)
+    return Document(blocks, Provenance(name, str(results.path), where), result=result)
+
+
+def _of_one(cell: CellEstimate, workload: Workload) -> list[Block]:
+    published: list[Block] = [round1_table()] if cell.record.plan.preset == ROUND1 else []
+    return [
+        Paragraph(head(cell.record, workload)),
+        *published,
+        main_table(cell),
+        difference_table(cell),
+        resources_table(cell),
+        *figures(cell),
+        *(Note(note) for note in reservations(cell)),
+        *(Paragraph(line, detail=True) for line in observations(cell, workload)),
+    ]
+
+
+def _of_sweep(cells: Sequence[CellEstimate], workload: Workload) -> list[Block]:
+    plan = cells[0].record.plan
+    published: list[Block] = [adamw_8bit_table()] if plan.preset == ADAMW_8BIT else []
+    others = [label for label in plan.labels if label != plan.baseline]
+    lines = [trend_sentence(cells, label, plan.axis) for label in others]
+    lines += cliff_sentence(cells, plan.axis)
+    lines += [line for cell in cells for line in allowed(cell)]
+    notes = dict.fromkeys(f"{cell.record.plan.label}: {note}" for cell in cells for note in reservations(cell))
+    return [
+        Paragraph(sweep_head(cells, workload)),
+        *published,
+        sweep_table(cells),
+        sweep_memory_table(cells),
+        sweep_loss_table(cells, workload),
+        *(figure for cell in cells for figure in figures(cell) if isinstance(figure, Chart)),
+        *(Note(note) for note in notes),
+        *(Paragraph(line, detail=True) for line in lines),
+    ]
+
+
+def _claims(cells: Sequence[CellEstimate]) -> list[Answer]:
+    preset = cells[0].record.plan.preset
+    if preset == ROUND1:
+        return round1_claims(cells[0])
+    return adamw_8bit_claims(cells) if preset == ADAMW_8BIT else []
+
+
+def _verdicts(cells: Sequence[CellEstimate], workload: Workload) -> list[str]:
+    if len(cells) == 1:
+        return verdicts(cells[0], workload)
+    return sweep_verdicts(cells)
 
 
 def head(record: CellRecord, workload: Workload) -> str:

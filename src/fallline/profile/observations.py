@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fallline.document.numbers import counted, significant
 from fallline.measure.student import MeanInterval
@@ -111,14 +113,25 @@ def observations(cell: CellEstimate, workload: Workload) -> list[str]:
     """The leader, portability, the largest saving, what the numbers rest on."""
     if cell.baseline is None:
         return []
-    found = [_leader(cell), _saver(cell), *_steps_to_loss(cell, workload), _share(cell), *_degenerate(cell, workload)]
+    found = [
+        _leader(cell),
+        _saver(cell),
+        *allowed(cell),
+        *_steps_to_loss(cell),
+        *_instability(cell),
+        _share(cell),
+        *_degenerate(cell, workload),
+    ]
     return [line for line in found if line]
 
 
 def _leader(cell: CellEstimate) -> str:
     unit, _ = cell.unit
     base = cell.record.plan.baseline
-    gains = {label: (arm.delta.value if arm.delta else 0.0) for label, arm in cell.arms.items()}
+    ended = failed(cell)
+    gains = {label: (arm.delta.value if arm.delta else 0.0) for label, arm in cell.arms.items() if label not in ended}
+    if not gains:
+        return ""
     leader = max(gains, key=gains.__getitem__)
     ties = [label for label in gains if label != leader and not _apart(cell.arms[leader], cell.arms[label])]
     arm = cell.record.plan.arm(leader)
@@ -153,10 +166,10 @@ def _saver(cell: CellEstimate) -> str:
     )
 
 
-def _steps_to_loss(cell: CellEstimate, workload: Workload) -> list[str]:
+def _steps_to_loss(cell: CellEstimate) -> list[str]:
     """After how many steps others have the training loss at which the baseline ends."""
     base = cell.record.plan.baseline
-    reached = {}
+    reached: dict[str, list[tuple[int | None, int]]] = {}
     for repeat in range(cell.record.plan.repeats):
         curves = {label: smoothed(loss_curve(cell, label, repeat)) for label in cell.arms}
         if len(curves.get(base, ())) < 10:
@@ -238,6 +251,68 @@ def _sophia(cell: CellEstimate, label: str, workload: Workload) -> str:
     return f"{label}: {updates} Hessian updates, one every {EVERY} steps on {on}; {charged}."
 
 
+def allowed(cell: CellEstimate) -> list[str]:
+    """Who fits into the memory budget, and what the saved memory buys."""
+    budget, largest = cell.record.facts.get("budget"), cell.record.facts.get("largest")
+    if budget is None or largest is None:
+        return []
+    place = f"{cell.record.plan.label}: " if cell.record.plan.label else ""
+    peaks = {label: peak_of(facts) for label, facts in cell.record.arms.items()}
+    fits = [label for label, peak in peaks.items() if peak is not None and peak <= budget]
+    beyond = [label for label, peak in peaks.items() if peak is not None and peak > budget]
+    told = [f"{place}within {budget / 1e9:g} GB in tensors fit {', '.join(fits) or 'none'}"]
+    told[0] += f"; {', '.join(beyond)} do not fit." if beyond else "; nobody is beyond it."
+    if missing := cell.record.facts.get("largest_missing"):
+        told.append(f"{place}larger batches could not be predicted: {missing}.")
+    told += [f"{place}{_largest(label, fit)}." for label, fit in largest.items()]
+    return told
+
+
+def _largest(label: str, fit: Mapping[str, Any]) -> str:
+    if not fit["batch"]:
+        return f"{label} does not fit with a batch of 1"
+    text = f"{label} fits up to a batch of {fit['batch']} ({megabytes(fit['predicted'])} MB by the model"
+    if fit.get("failed"):
+        return f"{text}; the run: {fit['failed']})"
+    return f"{text}, {megabytes(fit['measured'])} MB in a run)" if fit.get("measured") else f"{text})"
+
+
+SPIKE = 4.0
+"""A loss so many typical deviations above the median of those before it is a spike."""
+BEFORE = 20
+LEAST_BEFORE = 8
+
+
+def spikes(losses: Sequence[float]) -> int:
+    """How often a loss stands far above those before it; those of one rise count once.
+
+    >>> spikes([1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 1.0, 1.02, 3.0, 3.1, 1.0, 0.98])
+    1
+    """
+    found, high = 0, False
+    for at in range(LEAST_BEFORE, len(losses)):
+        window = sorted(value for value in losses[max(0, at - BEFORE) : at] if math.isfinite(value))
+        if len(window) < LEAST_BEFORE:
+            continue
+        middle = statistics.median(window)
+        deviation = 1.4826 * statistics.median(abs(value - middle) for value in window)
+        is_high = not losses[at] <= middle + SPIKE * max(deviation, 0.01 * abs(middle))
+        found += is_high and not high
+        high = is_high
+    return found
+
+
+def _instability(cell: CellEstimate) -> list[str]:
+    """Arms whose loss jumped, or that diverged."""
+    counts = {
+        label: sum(spikes(loss_curve(cell, label, repeat)) for repeat in range(cell.record.plan.repeats))
+        for label in cell.arms
+    }
+    told = [f"{label} {counted(count, 'time')}" for label, count in counts.items() if count]
+    lines = [f"Loss spikes: {', '.join(told)}; the others have none."] if told else []
+    return lines
+
+
 # ------------------------------------------------------------------ reservations
 
 
@@ -267,7 +342,9 @@ def reservations(cell: CellEstimate) -> list[str]:
 
 def _assumption(cell: CellEstimate) -> str:
     known = {
-        label: arm.alike for label, arm in cell.arms.items() if arm.alike is not None and math.isfinite(arm.alike.low)
+        label: arm.alike
+        for label, arm in cell.arms.items()
+        if arm.alike is not None and arm.alike.low > 0 and math.isfinite(arm.alike.high)
     }
     if not known:
         return ""

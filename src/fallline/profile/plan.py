@@ -29,6 +29,10 @@ class Plan:
     baseline: str
     label: str = ""
     """Its place in a sweep: ``batch 16``."""
+    axis: str = ""
+    """The axis of that sweep."""
+    preset: str = ""
+    """The published profile that it repeats."""
     precision: str = "fp32"
     compiled: bool = False
     device: str = "cpu"

@@ -168,6 +168,11 @@ class Results:
             if old.key in keys:
                 continue
             new = plans[0]
+            if old.axis or new.axis or old.preset != new.preset:
+                raise StoreError(
+                    f"{self.path}: holds {_named(old)}, not {_named(new)}; name another file with --out, or --fresh "
+                    "begins anew"
+                )
             for field, words in ALIKE.items():
                 if getattr(old, field) != getattr(new, field):
                     raise StoreError(
@@ -260,10 +265,11 @@ class Results:
         if not found:
             return CellRecord(plan, None, {}, {}, {}, [], {})
         cell, counts = found[0]["id"], found[0]["counts"]
-        arms = {
+        stored = {
             row["name"]: ArmFacts(row["status"], json.loads(row["facts"]))
             for row in self.store.rows("select name, status, facts from arm where cell = ?", (cell,))
         }
+        arms = {label: stored[label] for label in plan.labels if label in stored}
         blocks = {
             (row["repeat"], row["block"]): json.loads(row["facts"])
             for row in self.store.rows("select repeat, block, facts from block where cell = ?", (cell,))
@@ -284,6 +290,12 @@ class Results:
             steps,
             evaluations,
         )
+
+
+def _named(plan: Plan) -> str:
+    """One of several cells, or the only one, for a message."""
+    what = f"the preset {plan.preset}" if plan.preset else f"a profile of {plan.workload}"
+    return f"{what} over {plan.axis} with other sizes or settings" if plan.axis else what
 
 
 def _now() -> str:

@@ -21,6 +21,7 @@ from fallline.measure.memory import trim_malloc
 from fallline.profile.first_look import look_at
 from fallline.profile.plan import Counts, Plan, counts_for, counts_within
 from fallline.profile.results import CellRecord, Results, Step
+from fallline.profile.room import Room
 from fallline.profile.trained import Ended, TrainedArm, memory_limited
 from fallline.training import checkpoints
 from fallline.workloads import Workload
@@ -31,7 +32,8 @@ SETTLE = 1
 """Steps that each new model takes before it is timed: its memory is touched for the first time."""
 SAVE_EVERY = 20.0
 """Seconds between checkpoints on disk."""
-LOOK_STEPS = 3.0
+LOOK_STEPS = 1000
+"""The length of training that a first look pretends, for schedules."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,19 +72,28 @@ def measure(plan: Plan, results: Results, limits: Limits, telling: Telling) -> N
 def _looked(plan: Plan, results: Results, workload: Workload, limits: Limits, telling: Telling) -> CellRecord:
     """Looks at every arm that has not been looked at; the baseline first, because the others are held against it."""
     record = results.load(plan)
+    room = Room(workload, plan.precision)
+    free = available_memory()
     order = sorted(plan.labels, key=lambda label: label != plan.baseline)
     for label in order:
         if label in record.arms:
             continue
-        status, facts = None, {}
+        status, facts = None, {"predicted_peak": room.peak(plan.arm(label))}
         try:
-            facts = look_at(plan, label, workload, total_steps=1000)
+            _check_room(facts["predicted_peak"], free)
+            facts |= look_at(plan, label, workload, total_steps=LOOK_STEPS)
         except Ended as ended:
             status = str(ended)
             gc.collect()
         results.add_arm(plan, label, status, facts)
         telling.looked(plan, label, status, facts)
     return results.load(plan)
+
+
+def _check_room(predicted: int | None, free: int | None) -> None:
+    """Refuses an arm that the model of memory says cannot be held."""
+    if predicted is not None and free is not None and predicted > free:
+        raise Ended(f"out of memory: needs {predicted / 1e9:.1f} GB, {free / 1e9:.1f} GB are available")
 
 
 def _counts(record: CellRecord, limits: Limits, used: float) -> Counts:

@@ -136,6 +136,7 @@ def ended_at(step: int) -> Iterator[None]:
 
 
 def _faults() -> tuple[int, int]:
+    """Page faults of the process so far, without and with reading from a disk."""
     if resource is None:
         return 0, 0
     found = resource.getrusage(resource.RUSAGE_SELF)

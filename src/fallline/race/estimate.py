@@ -1,4 +1,4 @@
-"""What a race would take: trials, hours and memory, before it begins.
+"""The cost of a race: trials, hours and memory, before it begins.
 
 From step times that its results file holds, or else from a few steps of every contestant: seconds, not minutes.
 """
@@ -41,7 +41,7 @@ from fallline.workloads import Workload
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """Of one workload."""
+    """The cost of racing on one workload."""
 
     step_seconds: Mapping[str, float]
     """By contestant; without those that cannot take a step."""
@@ -49,7 +49,7 @@ class Cost:
     state_bytes: Mapping[str, int]
     """Held by the optimizer of a contestant between steps."""
     peak_bytes: int
-    """Of a worker, whichever contestant it runs."""
+    """The peak of a worker, whichever contestant it runs."""
     problems: tuple[str, ...]
 
 
@@ -58,7 +58,7 @@ class Estimate:
     trials: int
     to_run: int
     training_hours: float
-    """Of processes, if no trial ends early."""
+    """Hours of processes, if no trial ends early."""
     evaluation_hours: float
     jobs: int
     hours: float
@@ -66,19 +66,19 @@ class Estimate:
     calibration_seconds: float
     """Before the trials, at most, to measure steps that are not in the results file."""
     memory_gib: float
-    """Of all workers together."""
+    """The memory of all workers together."""
     ends_early: bool
     """Whether trials may end before their budget does; in an equal-time race none does."""
     by_workload: Mapping[str, Cost]
     left_out: tuple[str, ...] = ()
     """Why workloads cannot be raced, though others can."""
     load_average: float | None = None
-    """Of the machine, while steps were timed."""
+    """The load of the machine while steps were timed."""
     first_round_hours: float | None = None
-    """Of a race in rounds, at most; None in a fixed design."""
+    """Hours until the first look of a race in rounds, at most; None in a fixed design."""
     first_round: Foresight | None = None
     in_time: Foresight | None = None
-    """What could be known after the first round, and within the race's minutes."""
+    """The forecast for the first round and for the end, within the race's minutes."""
     minutes: float | None = None
 
     def lines(self) -> list[str]:
@@ -190,7 +190,7 @@ def _foreseen(rules: Rules, contestants: int, workloads: int, round_hours: float
 
 
 def _seconds(trial: Trial, workload: Workload, cost: Cost, rules: Rules, reference: str) -> tuple[float, float]:
-    """Of training and of evaluation, if it does not end early."""
+    """Seconds of training and of evaluation of a trial that does not end early."""
     pace = cost.step_seconds.get(trial.contestant)
     if pace is None:  # a contestant that cannot take a step takes no time
         return 0.0, 0.0
@@ -235,7 +235,7 @@ def _costs(
 def _cost(
     engine: LocalEngine, entry: Entry, contestants: Sequence[Contestant], rules: Rules, known: _Stored
 ) -> Cost | str:
-    """Of one workload, or why it cannot be raced."""
+    """The cost of one workload, or why it cannot be raced."""
     # Twice, because the first one may have to make or load its data.
     for _ in range(2):
         checked = step_costs.check(engine, entry, entry.workload.target, rules.seed)
@@ -260,7 +260,7 @@ def _cost(
 
 @dataclasses.dataclass(frozen=True)
 class _Stored:
-    """What a results file holds of a race that has begun."""
+    """The part of a race that a results file already holds."""
 
     ended: Set[tuple[str, str, str, int, int]] = frozenset()
     """Trials: kind, workload, contestant, study, number."""

@@ -33,7 +33,7 @@ ATTEMPTS = 3
 """A request whose worker was lost so often has failed."""
 CALIBRATION_SECONDS = 15.0
 AGAIN_SECONDS = 4.0
-"""Of every session after the first one: it is one more process that counts, not its length."""
+"""The length of every session after the first: another process is what counts, not its length."""
 KNOWN_WELL = 0.005
 """The relative standard error of ratios at which no more sessions are measured."""
 
@@ -101,7 +101,8 @@ class StepCosts:
     """Contestant → why its measuring ended."""
 
     def loosest(self) -> tuple[str, float] | None:
-        """Who is known worst beside the others, and to ± which share at 95 %; None if all are as well as they should.
+        """The contestant that is known worst beside the others, and its error at 95 %; None if all are as well as they
+        should.
 
         Whoever was measured alone has no ratio; the interval of its own time is then what is known.
         """

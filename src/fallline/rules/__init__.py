@@ -43,6 +43,7 @@ from fallline.rules.functions import (
 from fallline.rules.graph import RuleError
 from fallline.rules.matrix_functions import (
     accumulate,
+    accumulate_adaptive,
     eigenbasis,
     inverse_roots,
     orthogonalize,
@@ -57,6 +58,7 @@ __all__ = [
     "RuleError",
     "abs",
     "accumulate",
+    "accumulate_adaptive",
     "any_number",
     "axis",
     "choice",

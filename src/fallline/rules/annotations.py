@@ -101,13 +101,17 @@ scalar = State(shape="scalar")
 group = State(shape="group")
 
 
-def squares(max_dim: int | str, *, merge: str = "none", cut: bool = True) -> State:
+def squares(
+    max_dim: int | str, *, merge: str = "none", cut: bool = True, only: int | None = None, longest: int | None = None
+) -> State:
     """The square matrices of a parameter: one for each axis of each block, of at most ``max_dim`` rows.
 
     Longer axes are cut into blocks, or have no matrix if not ``cut``.  ``merge``: whether neighbouring short axes
-    become one, from the ``"last"`` axis backwards or from the ``"first"`` forwards.  Both may name a static argument.
+    become one, from the ``"last"`` axis backwards or from the ``"first"`` forwards, or, with ``"rows"``, all axes but
+    the first.  Both may name a static argument.  ``only``: the one axis whose matrices are kept.  ``longest``: a tensor
+    with a longer axis has none.
     """
-    return State(shape=Squares(max_dim, merge, cut))
+    return State(shape=Squares(max_dim, merge, cut, only, longest))
 
 
 optimizer = State(shape="optimizer")

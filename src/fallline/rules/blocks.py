@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-MERGES = ("none", "last", "first")
+MERGES = ("none", "last", "first", "rows")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +40,10 @@ class Squares:
     max_dim: int | str
     merge: str = "none"
     cut: bool = True
+    only: int | None = None
+    """The one axis whose matrices are kept; None for all."""
+    longest: int | None = None
+    """A tensor with a longer axis, after merging, has no matrices; None for no limit."""
 
     def settled(self, statics: Mapping[str, Any]) -> Squares:
         found = {name: statics.get(value, value) for name, value in vars(self).items() if isinstance(value, str)}
@@ -47,9 +51,11 @@ class Squares:
 
     def merged(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape in which the tensor is cut: axes of length 1 are dropped and neighbours multiplied as long as the
-        product is at most ``max_dim``."""
+        product is at most ``max_dim``.  "rows" leaves the first axis and the product of the others."""
         if self.merge == "none":
             return tuple(shape) or (1,)
+        if self.merge == "rows":
+            return (shape[0], prod(shape[1:]))
         limit = int(self.max_dim)
         backwards = self.merge == "last"
         axes = [size for size in (reversed(shape) if backwards else shape) if size != 1] or [1]
@@ -63,7 +69,7 @@ class Squares:
 
     def blocks(self, shape: Sequence[int]) -> list[Block]:
         merged, limit = self.merged(shape), int(self.max_dim)
-        if prod(merged) == 0:
+        if prod(merged) == 0 or (self.longest is not None and max(merged) > self.longest):
             return []
         ranges = [
             [slice(at, min(at + limit, size)) for at in range(0, size, limit)] if self.cut else [slice(0, size)]
@@ -74,7 +80,7 @@ class Squares:
             dims = tuple(one.stop - one.start for one in slices)
             own = []
             for axis, dim in enumerate(dims):
-                if dim <= limit:
+                if dim <= limit and self.only in (None, axis):
                     own.append(Square(axis, dim, first))
                     first += dim * dim
             found.append(Block(slices, dims, tuple(own)))

@@ -1,7 +1,9 @@
 """The functions of whole matrices that a rule may call; they run between its passes over the elements.
 
 `lower/matrix_calls.py` has what each of them computes.  ``when`` is a number or a truth value of the host: if it is 0
-or False, the call changes nothing and costs nothing, which is how a rule does work in every k-th step only.
+or False, the call changes nothing and costs nothing, which is how a rule does work in every k-th step only.  With
+``every=k`` a call works on a k-th of the matrices in each step, so that no step is slow: on those whose turn it is when
+the number ``turn`` counts up.
 """
 
 from __future__ import annotations
@@ -26,14 +28,50 @@ def accumulate(factors: Node, g: Node, *, decay: Number, weight: Number, when: N
     return found
 
 
-def inverse_roots(roots: Node, factors: Node, *, scale: Number, eps: Number, when: Number, **settings: Any) -> Node:
+def inverse_roots(
+    roots: Node,
+    factors: Node,
+    *,
+    scale: Number,
+    eps: Number,
+    when: Number,
+    turn: Number = 0,
+    every: Number = 1,
+    **settings: Any,
+) -> Node:
     """``(scale · factors + eps · 1)^(−1/p)``; p is twice the number of axes of a block unless the settings say
-    otherwise.  A root that cannot be computed keeps its old value."""
-    numbers = {"scale": scale, "eps": eps, "when": when}
+    otherwise.  A root that cannot be computed keeps its old value; one that fails too often in a row is an error."""
+    numbers = {"scale": scale, "eps": eps, "when": when, "turn": turn, "every": every}
     (found,) = factors.graph.call(
         "inverse_roots", {}, {"roots": roots, "factors": factors}, numbers, ("roots",), **settings
     )
     return found
+
+
+def accumulate_adaptive(
+    factors: Node,
+    previous: Node,
+    roots: Node,
+    g: Node,
+    *,
+    decay: Number,
+    weight: Number,
+    eps: Number,
+    begins: Number,
+    renewed: Number,
+) -> tuple[Node, Node, Node]:
+    """CASPR's factors: R is that of the gradient after L's root.  If L's root was ``renewed`` in the last step, R is
+    brought to its scale, and ``previous`` becomes the factor that the root was made from.  ``begins`` sets all of them
+    to their start."""
+    numbers = {"decay": decay, "weight": weight, "eps": eps, "begins": begins, "renewed": renewed}
+    factors, previous, roots = g.graph.call(
+        "accumulate_adaptive",
+        {"g": g},
+        {"factors": factors, "previous": previous, "roots": roots},
+        numbers,
+        ("factors", "previous", "roots"),
+    )
+    return factors, previous, roots
 
 
 def precondition(x: Node, roots: Node, *, like: Node | None = None, when: Number = True) -> Node:
@@ -57,7 +95,14 @@ def project(x: Node, basis: Node, *, back: bool = False, when: Number = True) ->
 
 
 def turn_basis(
-    basis: Node, factors: Node, first_moment: Node, second_moment: Node, *, when: Number
+    basis: Node,
+    factors: Node,
+    first_moment: Node,
+    second_moment: Node,
+    *,
+    when: Number,
+    turn: Number = 0,
+    every: Number = 1,
 ) -> tuple[Node, Node, Node]:
     """One step of power iteration of the basis towards the eigenvectors of the factors.  The first moment, in the
     coordinates of the basis, turns with it; the second moment follows the order of the columns."""
@@ -65,7 +110,7 @@ def turn_basis(
         "turn_basis",
         {"first_moment": first_moment, "second_moment": second_moment},
         {"basis": basis, "factors": factors},
-        {"when": when},
+        {"when": when, "turn": turn, "every": every},
         ("basis", "first_moment", "second_moment"),
     )
     return basis, first_moment, second_moment

@@ -1,4 +1,4 @@
-"""What AlgoPerf fixed for its workloads in v0.5 and v0.6: metrics, targets, budgets, published scores.
+"""AlgoPerf's rules for its workloads in v0.5 and v0.6: metrics, targets, budgets, published scores.
 
 Source: mlcommons/submissions_algorithms ``scoring/workload_targets_v05.json`` and the rules of
 mlcommons/algorithmic-efficiency ``docs/DOCUMENTATION.md``; budgets of v0.6 from its pull request 838.
@@ -89,7 +89,7 @@ SELF_TUNING: Mapping[str, float] = {"v0.5": 3.0, "v0.6": 1.5}
 
 
 def budgets(*, held_out: bool, self_tuning: bool) -> dict[str, float]:
-    """Of the rules that logs are scored by: those with held-out variants are v0.5's.
+    """The budgets of the rules that logs are scored by: those with held-out variants are v0.5's.
 
     >>> [budgets(held_out=h, self_tuning=s)["fastmri"] for h, s in ((True, False), (True, True), (False, True))]
     [8859.0, 26577.0, 6645.0]

@@ -36,7 +36,7 @@ def interval(row: Row) -> Cell:
 
 
 def document(board: Leaderboard, found: Logs, *, published: bool, replay: Replay | None = None) -> Document:
-    """Of AlgoPerf's logs; ``published``: scored by the rules of the scores that AlgoPerf has published."""
+    """The document of AlgoPerf's logs; ``published``: scored by the rules of the scores that AlgoPerf has published."""
     blocks: list[Block] = [table_of(_fields(board, hours_by_submission(found)), board.rows, name="Leaderboard")]
     if board.compat:
         blocks.append(

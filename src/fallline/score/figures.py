@@ -12,7 +12,7 @@ from fallline.score.leaderboard import TAU_MAX_AXIS, Leaderboard
 
 MOST_TICKS = 12
 MARGIN = 0.01
-"""Of the vertical axes, so that lines at both ends are seen."""
+"""The margin of the vertical axes, so that lines at both ends are seen."""
 
 
 def figures(board: Leaderboard) -> list[Figure]:

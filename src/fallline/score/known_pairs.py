@@ -37,16 +37,16 @@ class Known:
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """What so many studies of each would have said."""
+    """The verdicts of so many studies of each."""
 
     studies: int
     hours: float
-    """Of training, every trial to its end."""
+    """Hours of training, every trial to its end."""
     lockstep_hours: float
     """With trials that end once their study has a faster one, or at four times the fastest submission."""
     share: float
     lockstep_share: float
-    """Of all hours in the logs that are scored."""
+    """Shares of all hours in the logs that are scored."""
     known: tuple[Known, ...]
     """At α = 2 %, as if the comparison had been planned with so many studies."""
     sequentially: tuple[Known, ...]
@@ -152,7 +152,7 @@ def _separated(table: StudyTimes) -> tuple[Known, ...]:
 
 
 def _hours(trials: Iterable[Trial], table: StudyTimes) -> tuple[float, float]:
-    """Of training, to the end and in lockstep."""
+    """Hours of training, to the end and in lockstep."""
     groups: dict[tuple[str, str, int], list[Trial]] = defaultdict(list)
     for trial in trials:
         groups[trial.submission, trial.workload, trial.study].append(trial)

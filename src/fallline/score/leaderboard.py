@@ -246,7 +246,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _more_studies(board: Leaderboard, first: str, second: str) -> str:
-    """What would separate two contestants that are not."""
+    """How many studies would separate two contestants that are not."""
     pair = board.pair(first, second)
     needed = pair.studies_needed
     floor = fewest_studies(len(board.workloads), ALPHA / len(board.pairs))

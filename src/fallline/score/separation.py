@@ -34,7 +34,7 @@ At least so many: of n the smallest p is 1/n, which must be small enough for a c
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """What the data says of two contestants."""
+    """The data's verdict on two contestants."""
 
     first: str
     second: str
@@ -56,7 +56,8 @@ class Pair:
 
     @property
     def better(self) -> str:
-        """Whose studies have the higher mean score; a ranking by medians may say otherwise where studies miss."""
+        """The contestant with the higher mean score of its studies; a ranking by medians may say otherwise where
+        studies miss."""
         return self.first if self.difference >= 0.0 else self.second
 
 
@@ -76,7 +77,7 @@ def study_scores(
 
 
 def _fastest(table: StudyTimes, a: str, b: str, medians: np.ndarray) -> dict[str, float]:
-    """What ratios refer to: the same whichever of a's and b's studies are called a's."""
+    """The times that ratios refer to: the same whichever of a's and b's studies are called a's."""
     others = [i for i, name in enumerate(table.contestants) if name not in (a, b)]
     found = {}
     for j, workload in enumerate(table.columns):

@@ -56,9 +56,9 @@ def resampled_medians(table: StudyTimes, resamples: int, seed: int) -> np.ndarra
 
 
 def _paces(table: StudyTimes, resamples: int, seed: int) -> np.ndarray:
-    """What all times of a cell might have to be multiplied with: resamples × contestants × columns."""
+    """Factors that all times of a cell might have to be multiplied with: resamples × contestants × columns."""
     errors = np.array([[table.pace_error(c, w) for w in table.columns] for c in table.contestants])
-    # Of its own, so that tables without such errors are drawn as they always were.
+    # A generator of its own, so that tables without such errors are drawn as they always were.
     generator = np.random.default_rng([seed, *map(len, (table.contestants, table.columns)), resamples])
     return np.exp(errors * generator.standard_normal((resamples, *errors.shape)))
 

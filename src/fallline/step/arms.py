@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.nn import Parameter
 
+from fallline.lower.catalogue import find_lowering
 from fallline.measure import machine
 from fallline.measure.clock import seconds_of
 from fallline.step.implementations import Missing, build, does_not_work, named
@@ -133,7 +134,7 @@ def _first_step(arm: Arm, optimizer: Any) -> float:
 def _check_native(optimizer: Any) -> None:
     """Refuses an optimizer that has no kernel for its options and went on without, because the column promises one."""
     for part in optimizer.explain().parts:
-        if not part.lowering.startswith("native"):
+        if find_lowering(part.lowering).kernels != "native":
             raise Missing(part.reason)
 
 

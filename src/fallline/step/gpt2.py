@@ -6,8 +6,8 @@ the attention scores, which a fused attention would not allocate.
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +17,7 @@ VOCABULARY, CONTEXT = 49280, 2048
 DROPOUT = 0.1
 
 
-@dataclasses.dataclass(frozen=True)
-class Gpt2:
+class Gpt2(NamedTuple):
     """A configuration; the defaults of the rest are those of the published tables."""
 
     heads: int

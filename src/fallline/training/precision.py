@@ -7,6 +7,8 @@ is skipped and counted. bfloat16 has the exponents of float32 and needs no scale
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -53,11 +55,11 @@ class Precision:
         self._scaler.update()
         self.skipped += self._scaler.get_scale() < before
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
         return {"skipped": self.skipped, "scaler": {} if self._scaler is None else self._scaler.state_dict()}
 
-    def restore(self, state: dict[str, object]) -> None:
-        self.skipped = int(str(state["skipped"]))
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.skipped = int(state["skipped"])
         if self._scaler is not None and state["scaler"]:
             self._scaler.load_state_dict(state["scaler"])

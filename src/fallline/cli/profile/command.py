@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,10 @@ from fallline.cli.exit_codes import failing_with
 from fallline.cli.options import grouped
 from fallline.cli.output import check_figures, check_out, draw, emit
 from fallline.cli.profile.options import Counted, Questions, Shown, Trained
+
+if TYPE_CHECKING:
+    from fallline.cli.profile.request import Request
+    from fallline.profile.results import Results
 
 
 @grouped
@@ -28,7 +32,8 @@ def profile(
     """
     form = shown.chosen
     check_figures(questions.figures)
-    from fallline.cli.profile.request import plans_of
+    from fallline.cli.profile import races
+    from fallline.cli.profile.request import read_request
     from fallline.measure.store import StoreError
     from fallline.profile.arms import BadArm
     from fallline.profile.document import document
@@ -36,32 +41,38 @@ def profile(
     from fallline.workloads import WorkloadError
 
     with failing_with(bad_input=(StoreError, WorkloadError, BadArm)):
-        plans, out = plans_of(trained, counted, questions)
+        if races.asked(questions):
+            rest = [*(["--json"] if form == "json" else []), *(["--quiet"] if quiet else [])]
+            races.run(races.command_of(trained, questions, counted.seed, rest))
+            return
+        request = read_request(trained, counted, questions)
         if not counted.show:
-            check_out(out)
+            check_out(request.out)
         silent = quiet or form == "json"
-        with Results(out, writable=not counted.show) as results:
+        with Results(request.out, writable=not counted.show) as results:
             if not counted.show:
-                _measure(plans, results, counted, silent)
+                _measure(request, results, counted, silent)
             made = document(results)
     if questions.figures is not None:
         draw(made.figures, questions.figures, silent)
     emit(made, form, quiet=quiet)
 
 
-def _measure(plans: list, results: object, counted: Counted, silent: bool) -> None:
+def _measure(request: Request, results: Results, counted: Counted, silent: bool) -> None:
     import torch
 
     from fallline.cli.profile.progress import Progress
-    from fallline.profile.results import Results
+    from fallline.profile.budget import find_largest
     from fallline.profile.rounds import Limits, measure
 
-    assert isinstance(results, Results)
     if counted.fresh:
         results.forget()
-    results.begin(plans, sys.argv[1:])
-    torch.set_num_threads(plans[0].threads)
-    limits = Limits(counted.steps, 60.0 * counted.minutes)
-    with Progress(results, plans, silent) as progress:
-        for plan in plans:
-            measure(plan, results, limits, progress.telling(plan))
+    results.begin(request.plans, sys.argv[1:])
+    torch.set_num_threads(request.plans[0].threads)
+    limits = Limits(counted.steps, 60.0 * request.minutes)
+    with Progress(request.plans, silent) as progress:
+        for plan in request.plans:
+            telling = progress.telling(plan)
+            measure(plan, results, limits, telling)
+            if request.budget is not None:
+                find_largest(plan, results, request.budget, telling.notice)

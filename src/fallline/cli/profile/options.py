@@ -66,7 +66,7 @@ class Counted:
     ] = None
     warmup: Annotated[int, typer.Option("--warmup", min=1, help="Steps of each repeat before those.")] = 2
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="Trainings with new seeds.")] = 3
-    minutes: Annotated[float, typer.Option("--minutes", min=0.0, help="Measuring time of a cell.")] = 3.0
+    minutes: Annotated[float | None, typer.Option("--minutes", min=0.0, help="Measuring time of a cell; 3.")] = None
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**31, help="Seed of models, batches and the order.")] = 0
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="The results file; the same command goes on with it.")
@@ -85,6 +85,21 @@ class Questions:
     ] = None
     memory_budget: Annotated[
         str | None, typer.Option("--memory-budget", metavar="SIZE", help="6GB: who fits, and which batch would.")
+    ] = None
+    lr_sweep: Annotated[
+        str | None,
+        typer.Option("--lr-sweep", metavar="A:B[:N]", help="Each optimizer at N learning rates from A to B (5)."),
+    ] = None
+    scale: Annotated[
+        str | None, typer.Option("--scale", metavar="A,B,…", help="The same with larger GPTs: gpt-tiny,gpt-mini,gpt2.")
+    ] = None
+    to_loss: Annotated[
+        float | None,
+        typer.Option("--to-loss", help="Seconds to this validation metric, by `fallline race`."),
+    ] = None
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", metavar="TIME", help="Quality after equal time, by `fallline race`: 1h."),
     ] = None
     hybrid: Annotated[
         str | None,

@@ -13,7 +13,6 @@ from fallline.document.numbers import significant, time_left
 
 if TYPE_CHECKING:
     from fallline.profile.plan import Plan
-    from fallline.profile.results import Results
     from fallline.profile.rounds import Telling
 
 SILENCE = 15.0
@@ -21,7 +20,7 @@ SILENCE = 15.0
 
 
 class Progress:
-    def __init__(self, results: Results, plans: Sequence[Plan], silent: bool):
+    def __init__(self, plans: Sequence[Plan], silent: bool):
         self.silent = silent
         self.plans = list(plans)
         self.live = not silent and sys.stderr.isatty()

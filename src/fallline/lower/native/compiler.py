@@ -146,12 +146,8 @@ def compile_kernel(name: str, text: str, isa: str) -> int:
         loaded = ctypes.CDLL(str(target))
     except OSError as error:
         raise _broken(compiler, f"wrote a library that cannot be loaded ({error})") from None
-    _loaded.append(loaded)
+    # ctypes never closes a library, so that kernels may point into this one as long as the process lives.
     return ctypes.addressof(ctypes.c_char.in_dll(loaded, SYMBOL))
-
-
-_loaded: list[ctypes.CDLL] = []
-"""The libraries in use; they stay loaded as long as the process lives, because kernels point into them."""
 
 
 def _build(compiler: Command, flags: tuple[str, ...], source: str, include: Path, target: Path) -> None:

@@ -57,7 +57,7 @@ def check(contestant: Contestant, where: str | None = None) -> None:
 
 
 def _check_names(contestant: Contestant, maker: Maker, place: str) -> None:
-    # What comes together in a trial.
+    # The names that meet in a trial.
     together = [{*contestant.settings, *contestant.space, *point} for point in contestant.points or ({},)]
     names = set().union(*together)
     for name in unknown_settings(maker, names):

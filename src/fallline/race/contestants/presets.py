@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from fallline.race.contestants.contestant import BadContestant, Contestant
+from fallline.race.contestants.contestant import Contestant
 
 _POINT_1 = dict(lr=0.001308209823469072, one_minus_beta1=0.02686663061, beta2=0.9981232922116359,
                 weight_decay=0.16375311233774334, warmup_factor=0.1)  # fmt: skip
@@ -26,15 +26,14 @@ _NADAMW = (_POINT_1, _POINT_2, _POINT_1, _POINT_4, _POINT_5)
 
 @dataclasses.dataclass(frozen=True)
 class Preset:
-    """An entry: optimizer, points, schedule; ``missing`` says why it cannot race yet."""
+    """An entry: optimizer, points, schedule."""
 
     title: str
-    optimizer: str | None
+    optimizer: str
     points: tuple[Mapping[str, Any], ...] = ()
     schedule: str = "warmup_cosine"
     averaging: str | None = None
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    missing: str | None = None
 
 
 def _free(lr: float, beta2: float = 0.9955159689799007) -> dict[str, Any]:
@@ -51,11 +50,71 @@ def _adam(lr: float, beta1: float, beta2: float, weight_decay: float, warmup: fl
     return dict(lr=lr, beta1=beta1, beta2=beta2, weight_decay=weight_decay, warmup_factor=warmup, **more)
 
 
+def _shampoo(
+    lr: float, one_minus_beta1: float, one_minus_beta2: float, weight_decay: float, warmup: float, **more: Any
+) -> dict[str, Any]:
+    """The second moment of the grafted method has the factors' decay rate."""
+    return {
+        "lr": lr,
+        "one_minus_beta1": one_minus_beta1,
+        "one_minus_beta2": one_minus_beta2,
+        "grafting_beta2": 1 - one_minus_beta2,
+        "weight_decay": weight_decay,
+        "warmup_factor": warmup,
+        "grafting": "adam",
+        "use_nadam": True,
+        "precondition_frequency": 100,
+        **more,
+    }
+
+
 _SHARED = (0.0023792566965593815, 0.9800966478498105, 0.9632738717172477, 0.3417568278549717, 0.01)
 _SHARED_2 = (0.0014271957958295392, 0.9661952124707597, 0.9957304053273589, 0.09153141484048229, 0.01)
 
 PRESETS: Mapping[str, Preset] = {
-    "algoperf_shampoo": Preset("PyTorch Distributed Shampoo", None, missing="its optimizer, Shampoo, is not there yet"),
+    "algoperf_shampoo": Preset(
+        "PyTorch Distributed Shampoo",
+        "shampoo",
+        (
+            _shampoo(0.0017486387539278373, 0.06733926164, 0.00448403102, 0.08121616522670176, 0.02),
+            _shampoo(
+                0.0014381744028656841,
+                0.025337537053408913,
+                0.02508024059481679,
+                0.00019716633625688372,
+                0.05,
+                cosine_decay_fraction=0.6,
+            ),
+            _shampoo(
+                4.199449275251465,
+                1.0,
+                0.0023701743773090066,
+                6.404237434173623e-05,
+                0.02,
+                grafting="sgd",
+                use_nadam=False,
+                momentum=1 - 0.03150207249544311,
+                use_nesterov=True,
+            ),
+            _shampoo(
+                0.0012,
+                0.016610699316537858,
+                0.005888216674053163,
+                0.00040349948255455174,
+                0.02,
+                inverse_exponent=0.5,
+                momentum=0.5,
+                use_nesterov=True,
+            ),
+            _shampoo(0.001308209823469072, 0.02686663061, 0.00187670778, 0.16375311233774334, 0.1),
+        ),
+        settings={
+            "epsilon": 1e-8,
+            "grafting_epsilon": 1e-8,
+            "merge_dims": "first",
+            "first_step": "torch-linear",
+        },
+    ),
     "algoperf_schedule_free_adamw": Preset(
         "Schedule-Free AdamW",
         "schedule_free_adamw",
@@ -119,7 +178,7 @@ PRESETS: Mapping[str, Preset] = {
         ),
         schedule="constant",
     ),
-    "algoperf_caspr": Preset("CASPR Adaptive", None, missing="its optimizer, CASPR, is not there yet"),
+    "algoperf_caspr": Preset("CASPR Adaptive", "caspr", _NADAMW, schedule="nested_restarts"),
     "algoperf_lawa_queue": Preset("LAWA queue", "nadamw", _NADAMW, schedule="equal_cycles", averaging="lawa_queue"),
     "algoperf_lawa_ema": Preset(
         "LAWA EMA",
@@ -139,6 +198,4 @@ PRESETS: Mapping[str, Preset] = {
 
 
 def from_preset(name: str, preset: Preset) -> Contestant:
-    if preset.optimizer is None:
-        raise BadContestant(f"{name} ({preset.title}) cannot race: {preset.missing}")
     return Contestant(name, preset.optimizer, preset.settings, {}, preset.points, preset.schedule, preset.averaging)

@@ -118,6 +118,18 @@ _MUON = Tuning(
 )
 
 
+# At Adam's rates, because it takes Adam's step lengths.
+_SHAMPOO = _adam_like(
+    betas=False,
+    one_minus_beta1=0.1,
+    one_minus_beta2=0.01,
+    grafting="adam",
+    grafting_beta2=0.99,
+    epsilon=1e-8,
+    precondition_frequency=10,
+)
+
+
 TUNING: Mapping[str, Tuning] = {
     "adadelta": _sgd_like(1.0, low=0.1, high=10.0),
     "adafactor": _adam_like(4, betas=False),
@@ -156,6 +168,8 @@ TUNING: Mapping[str, Tuning] = {
         FREE,
     ),
     "amsgrad": _adam_like(decay=False),
+    # As long as NAdamW's steps; the authors' start, step 102, would be a large part of a training of some hundred steps.
+    "caspr": _adam_like(start_preconditioning_step=20, root="eigh"),
     "fromage": _rate_only(0.02, low=3e-3, high=0.1),
     "generalized_adam": _adam_like(),
     "lamb": _adam_like(3),
@@ -195,16 +209,8 @@ TUNING: Mapping[str, Tuning] = {
         FREE,
     ),
     "schedule_free_sgd": _rate_only(1.0, low=0.2, high=8.0, schedule=FREE),
-    # At Adam's rates, because it takes Adam's step lengths.
-    "shampoo": _adam_like(
-        betas=False,
-        one_minus_beta1=0.1,
-        one_minus_beta2=0.01,
-        grafting="adam",
-        grafting_beta2=0.99,
-        epsilon=1e-8,
-        precondition_frequency=10,
-    ),
+    "shampoo": _SHAMPOO,
+    "shampoo_algoperf": _SHAMPOO,
     "soap": _adam_like(betas=False, precondition_frequency=10),
     "sgd": _NESTEROV,
     "sgdp": _NESTEROV,

@@ -157,7 +157,7 @@ def _log_times(summary: Summary, workloads: Sequence[str]) -> dict[str, list[lis
 
 
 def _budget(summary: Summary, clock: str, name: str, workload: str) -> float:
-    """Of a contestant that has reached a target on that clock."""
+    """The budget of a contestant that has reached a target on that clock."""
     steps = summary.rules.most_steps(summary.workloads[workload]["facts"]["max_steps"])
     return steps * (summary.calibration[workload, name].step_seconds if clock == SECONDS else 1.0)
 

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 
 LEVEL = 0.95
-"""Of the intervals."""
+"""The level of the intervals."""
 MOST_DOUBLINGS = 2.0
 """However long a ladder is, its trend is not extended farther: no published table could be used to check that."""
 
@@ -41,7 +41,7 @@ SIZES = (0.07, 0.2, 0.5, 1.0, 1.8)
 NOISE_FACTORS = (0.6, 0.8, 1.0, 1.25, 1.6, 2.2)
 """By how much a noise that was estimated from few studies may be off."""
 NEGLIGIBLE = 1e-6
-"""Of the weight of a grid point."""
+"""A grid point of a smaller weight is left out."""
 LEAST_CHANGE, ROUNDING = 1e-3, 1e-5
 """The least change with a doubling, relative to advantages, and an error that all of them have: without any, rungs that
 agree exactly would leave nothing to compute with."""
@@ -163,7 +163,7 @@ def _posterior(known: Advantages, x: np.ndarray, asked: np.ndarray, wanted: np.n
 
 
 def _typical_sizes(known: Advantages) -> tuple[float, float]:
-    """Of one contestant's own level, and of its change with a doubling, were that a random walk.
+    """Typical sizes of a contestant's own level, and of its change with a doubling, were that a random walk.
 
     An advantage has two of them.  Where rungs agree by luck, a change is not taken for smaller than noise allows.
     """

@@ -1,4 +1,5 @@
-"""What a race in rounds could decide, before it begins: by the formulas of the rule, with a noise that is typical."""
+"""Decisions that a race in rounds could reach, before it begins: by the formulas of the rule, with a noise that is
+typical."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _points(contestant: Contestant, entry: Entry, rules: Rules) -> list[dict[str
 
 
 def middles(dimension: halton.Dimension, count: int) -> list[Any]:
-    """Of so many equal parts of a range, from the middle one outwards; all values of a list.
+    """The middles of so many equal parts of a range, from the middle one outwards; all values of a list.
 
     >>> middles({"min": 1e-4, "max": 1e-1, "scaling": "log"}, 3)
     [0.0032, 0.00032, 0.032]

@@ -54,7 +54,7 @@ class Answer:
 def ask(
     results: Results, names: Sequence[str], against: str | None, within: float | None, *, in_advance: bool = False
 ) -> Answer:
-    """Of the contestants ``names``, or of all; a line of :class:`StoreError` where the race cannot answer."""
+    """Compares the contestants ``names``, or all; raises a line of :class:`StoreError` where the race cannot answer."""
     known = [contestant.name for contestant in results.contestants()]
     asked = list(dict.fromkeys([*(names or known), *([against] if against else [])]))
     for name in asked:

@@ -63,7 +63,7 @@ class Reached:
 
     steps: float
     seconds: float
-    """Of training, on the clock of the process that ran it."""
+    """Seconds of training, on the clock of the process that ran it."""
 
 
 def reached(
@@ -73,7 +73,8 @@ def reached(
     direction: str,
     untrained: float | None,
 ) -> Reached:
-    """Of a trial whose evaluation at ``steps_to_target`` met the target; the curve has step, value and seconds."""
+    """How a trial reached the target at its evaluation after ``steps_to_target``; the curve has step, value and
+    seconds."""
     until = [(step, value, seconds) for step, value, seconds in curve if step <= steps_to_target]
     points = [(float(step), value) for step, value, _ in until]
     found = None if target is None else crossing(points, target, direction, untrained)

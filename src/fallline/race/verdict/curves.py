@@ -27,7 +27,7 @@ FEW_STUDIES = 5
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-    """Of one contestant on one workload."""
+    """The learning curve of one contestant on one workload."""
 
     contestant: str
     workload: str

@@ -1,4 +1,4 @@
-"""What more time would buy, with the command that goes on."""
+"""The gain from more time, with the command that goes on."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class GoingOn:
 
 
 def further(results: Results, rules: Rules, looks: Sequence[RaceLook]) -> GoingOn | None:
-    """What more studies would buy: the bound that was asked for, or half of it where that is reached."""
+    """The bound that more studies would reach: the one that was asked for, or half of it where that is reached."""
     if not looks or looks[-1].look.choice is None or looks[-1].look.studies < FIRST_LOOK:
         return None
     last = looks[-1]
@@ -84,7 +84,8 @@ def going_on(
 
 
 def seconds_per_study(looks: Sequence[RaceLook]) -> float:
-    """Of one contestant, as many side by side as there were: from the second round on, as the first one measures steps.
+    """The time of one contestant's study, as many side by side as there were: from the second round on, as the first
+    one measures steps.
 
     From the first where there is no other.
     """

@@ -69,7 +69,7 @@ def over(before: Sequence[RaceLook], rules: Rules, names: Collection[str], secon
 
 
 def first_look(results: Results, rows: Sequence[Row]) -> tuple[RaceLook, ...]:
-    """Of a race that ended before looks were stored: judged by the rule of today."""
+    """The look at a race that ended before looks were stored, judged by the rule of today."""
     if results.rules().in_rounds or not rows or any(row.status is None for row in rows):
         return ()
     material = material_of(results)
@@ -86,7 +86,7 @@ def quantity_of(material: Material) -> str:
 
 
 def evidence_of(material: Material, clock: str, studies: Mapping[str, int]) -> Evidence:
-    """What so many studies of each contestant say."""
+    """The evidence of so many studies of each contestant."""
     quantity = quantity_of(material)
     if quantity == SCORE:
         return scores_of(_first_studies(material.times[clock], studies), crashed=material.crashes(studies))

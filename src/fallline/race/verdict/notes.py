@@ -1,4 +1,4 @@
-"""What a reader of a race should know beside its answer: failures, uneven tuning, a busy clock, the search."""
+"""Notes that a reader of a race needs beside its answer: failures, uneven tuning, a busy clock, the search."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _slower(
 
 
 def search_line(results: Results, rules: Rules) -> str | None:
-    """What the search cost, and what it risks; None if there was none."""
+    """The cost and the risk of the search; None if there was none."""
     rows = [row for row in results.rows(SEARCH) if row.status is not None]
     if not rows:
         return None

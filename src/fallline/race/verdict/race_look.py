@@ -10,7 +10,8 @@ from fallline.race.results import Results
 from fallline.score.decision import Look
 
 TIME, METRIC, SCORE = "time", "metric", "score"
-"""What contestants are compared by: time to target, the metric at equal time, or the score over several workloads."""
+"""The measures by which contestants are compared: time to target, the metric at equal time, or the score over several
+workloads."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -63,7 +63,7 @@ class Raced:
         return _eval_every(self.workloads)
 
     def times(self, rows: Sequence[Row]) -> dict[str, StudyTimes]:
-        """Of these trials, by clock, with times that are late as they are; seconds come first where they are known."""
+        """The times of these trials by clock, late ones as they are; seconds come first where they are known."""
         forms: dict[str, Callable[[Row], float | None]] = {
             SECONDS: lambda row: self.clock.seconds(row.workload, row.contestant, self.crossed[row.id].steps),
             STEPS: lambda row: self.crossed[row.id].steps,

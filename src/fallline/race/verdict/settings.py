@@ -20,7 +20,7 @@ from fallline.workloads.workload import LOWER
 NEAR = math.sqrt(2.0)
 """Rates within this factor of one count as this one."""
 FEWEST_TRIALS = 2
-"""Of a rate, to say what it cost."""
+"""A rate needs so many trials before its cost is told."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,7 @@ class RateCost:
     """How much longer trials with another rate took, by medians."""
 
     factor: float
-    """Of the rate."""
+    """The ratio of the two rates."""
     gap: float
     """The logarithm of the ratio of times."""
     at_least: bool

@@ -81,9 +81,9 @@ class Times:
     values: Mapping[str, Sequence[float]]
     """A number per study, from the first; ∞ (or NaN) where it missed."""
     miss: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    """What a miss counts as where its contestant would be called slower: the logarithm of its budget."""
+    """The value of a miss where its contestant would be called slower: the logarithm of its budget."""
     crashed: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Of the misses, those that crashed."""
+    """Misses that crashed."""
     floor: float = 0.0
     """The least standard deviation: a time read off at evaluations is not known better, though many be equal."""
     ratio_errors: Mapping[tuple[str, str], float] = dataclasses.field(default_factory=dict)
@@ -118,7 +118,8 @@ class Times:
         whole = [row for name, row in self._rows.items() if not self._missed[name] and len(row) > 1]
         if len(whole) > 1 and self.paired:
             return _mean_square(_staircase_squares(whole), sum(map(len, whole)) - len(whole) + 1 - max(map(len, whole)))
-        # Of one that never missed, or of nobody: what was reached says how far studies scatter, luck in common and all.
+        # For one that never missed, or for nobody: what was reached says how far studies scatter, luck in common and
+        # all.
         reached = [row[np.isfinite(row)] for row in self._rows.values()]
         rows = whole if whole and not self.paired else [row for row in reached if len(row) > 1]
         return _mean_square(sum(_squares(row) for row in rows), sum(len(row) - 1 for row in rows))

@@ -48,7 +48,7 @@ class Standing:
 
 @dataclasses.dataclass(frozen=True)
 class Look:
-    """What a look at so many studies found; everything an answer is written from."""
+    """The findings of a look at so many studies: everything an answer is written from."""
 
     number: int
     studies: int

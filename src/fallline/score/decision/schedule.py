@@ -14,7 +14,8 @@ FIRST_LOOK = 3
 """Studies; a look at two errs in 6 % of races of two or three contestants."""
 _EARLY = (3, 4, 5, 6, 8, 10, 12, 15, 18, 22, 27, 33, 40)
 _GROWTH = 1.22
-"""Of the studies between later looks: a look costs a part of the level, and one more study then says little."""
+"""The growth of the number of studies between later looks: a look costs a part of the level, and one more study then
+says little."""
 
 
 def next_studies(done: int) -> int:
