@@ -8,7 +8,7 @@ NATIVE := $(shell find src/fallline/native -name '*.cpp' -o -name '*.h' 2>/dev/n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-authors lint format stubs docs site race race-checks leaderboard targets bench bench-compiled statistics quality peers wheel clean
+.PHONY: help setup test test-authors test-distributed lint format stubs docs site race race-checks leaderboard targets bench bench-compiled statistics quality peers wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -45,6 +45,9 @@ test: lint ## all checks: ruff, mypy, pytest
 test-authors: setup peers .venv/.authors ## trajectories against other packages, the authors' own among them
 	CI=true $(BIN)/python -m pytest tests/authors </dev/null
 
+test-distributed: setup ## every optimizer and format in two and three processes, and checkpoints between them; minutes
+	CI=true $(BIN)/python -m pytest -n0 tests/distributed/everything </dev/null
+
 lint: setup ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -76,8 +79,9 @@ race: setup ## five optimizers on chars, in rounds until one can be taken: at mo
 	@mkdir -p build
 	$(BIN)/fallline race --anew --minutes 5 --results build/race-chars.sqlite
 
-race-checks: setup ## what a race must survive and may cost: kills, lost workers, twins, overhead, wrong verdicts; half an hour
+race-checks: setup ## what a race must survive and may cost: kills, lost workers, twins, wrong verdicts, real races; two hours
 	$(BIN)/python -m benchmarks.race_checks
+	$(BIN)/python -m benchmarks.race_runs
 
 # Single evaluations stay in the results file: they are most of it.
 leaderboard: setup ## AlgoPerf's entries on eight miniatures, 5 trials × 3 studies; two hours, goes on where it stopped

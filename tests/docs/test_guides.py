@@ -15,7 +15,18 @@ import pytest
 from tests.docs.pages import DOCS
 
 GUIDES = [DOCS / f"{name}.md" for name in ("rules", "library", "quick_start", "coming_from", "own_workload")]
-OTHERS = ("glossary", "formats", "elsewhere", "choose", "commands", "gallery", "measuring", "index")
+OTHERS = (
+    "glossary",
+    "formats",
+    "elsewhere",
+    "choose",
+    "commands",
+    "gallery",
+    "measuring",
+    "index",
+    "first_race",
+    "race",
+)
 PAGES = [*GUIDES, *(DOCS / f"{name}.md" for name in OTHERS)]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 
@@ -59,6 +70,12 @@ def test_links_lead_somewhere(page: Path) -> None:
                 for line in re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
             }
             assert anchor in headings or f'<a id="{anchor}">' in text, target
+
+
+def test_the_first_race_shows_the_file_that_it_races() -> None:
+    page, example = DOCS / "first_race.md", DOCS.parent / "examples" / "digits.py"
+    ((shown, _),) = blocks(page.read_text(encoding="utf-8"))
+    assert shown == example.read_text(encoding="utf-8")
 
 
 def test_output_is_the_text_right_below_a_block() -> None:

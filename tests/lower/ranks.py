@@ -12,6 +12,7 @@ from torch import Tensor
 from fallline.lower.coupled import Joiner
 from fallline.lower.executor import Partial
 from fallline.lower.item import Place
+from fallline.lower.transfer import Transfer
 
 
 class Meeting:
@@ -27,7 +28,8 @@ class RankJoiner(Joiner):
     def __init__(self, meeting: Meeting, rank: int):
         self.meeting, self.rank = meeting, rank
 
-    def join(self, partials: Sequence[Partial]) -> None:
+    def join(self, partials: Sequence[Partial], transfers: Sequence[Transfer]) -> None:
+        assert not transfers, "matrices are tested with real processes"
         meeting = self.meeting
         meeting.given[self.rank] = partials
         meeting.barrier.wait()

@@ -7,11 +7,13 @@ of a larger one whose rest is in other processes.
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Hashable, Iterable, Sequence
 
 from torch import Tensor
 
 from fallline.lower.executor import Deferred, Partial, Passes
+from fallline.lower.transfer import Transfer
 from fallline.rules.graph import RuleError, Space
 from fallline.rules.program import Program
 
@@ -19,9 +21,12 @@ from fallline.rules.program import Program
 class Joiner(abc.ABC):
     """Joins reductions with those of other processes, each of which calls it equally often and with the same keys."""
 
+    def begin(self, run: Hashable) -> None:  # noqa: B027, one that keeps no layout need not know
+        """A run begins whose stops follow each other as in every run of this name."""
+
     @abc.abstractmethod
-    def join(self, partials: Sequence[Partial]) -> None:
-        """Replaces the values of each reduction, in place, by those over all processes."""
+    def join(self, partials: Sequence[Partial], transfers: Sequence[Transfer]) -> None:
+        """Replaces the values of each reduction, in place, by those over all processes, and moves what is to move."""
 
 
 def alone(passes: Passes) -> Deferred:
@@ -54,7 +59,7 @@ def run_coupled(runs: Sequence[Passes], joiner: Joiner | None = None) -> list[De
     return [finished[i] for i in range(len(runs))]
 
 
-def _advance(run: Passes, finished: dict[int, Deferred], number: int) -> list[Partial] | None:
+def _advance(run: Passes, finished: dict[int, Deferred], number: int) -> Sequence[Partial | Transfer] | None:
     """Continues to the next reduction of which other executors may have a part; None at the end."""
     try:
         return next(run)
@@ -63,15 +68,22 @@ def _advance(run: Passes, finished: dict[int, Deferred], number: int) -> list[Pa
         return None
 
 
-def _join(partials: Iterable[Partial], joiner: Joiner | None) -> None:
+def _join(requests: Sequence[Partial | Transfer], joiner: Joiner | None) -> None:
     shared: dict[Hashable, list[Partial]] = {}
-    for partial in partials:
+    for partial in requests:
+        if isinstance(partial, Transfer):
+            continue
+        if not partial.counted:
+            partial.values.fill_(0.0 if partial.kind == "sum" else -math.inf)
         shared.setdefault(partial.key, []).append(partial)
     for first, *others in shared.values():
         for other in others:
             _add(first.values, other.values, first.kind)
     if joiner is not None:
-        joiner.join([first for first, *_ in shared.values()])
+        joiner.join(
+            [first for first, *_ in shared.values()],
+            [request for request in requests if isinstance(request, Transfer)],
+        )
     for first, *others in shared.values():
         for other in others:
             other.values.copy_(first.values)

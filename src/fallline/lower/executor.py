@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from fallline.lower.item import Item
+from fallline.lower.transfer import Transfer
 from fallline.lower.watch import Watch, watch
 from fallline.rules.graph import Node, Space
 from fallline.rules.program import Program
@@ -50,10 +51,13 @@ class Partial:
     values: Tensor
     over_all: bool = False
     """Whether it runs over all parameters, not only over the pieces of one."""
+    counted: bool = True
+    """False for a copy of what another process has: it takes the joined values, but adds nothing to them."""
 
 
-Passes = Generator[list[Partial], None, Deferred]
-"""A run that stops wherever other executors may have a part of a reduction, and continues with the joined values."""
+Passes = Generator[Sequence[Partial | Transfer], None, Deferred]
+"""A run that stops wherever other executors may have a part of a reduction, or other processes a part of a matrix, and
+continues with the joined values."""
 
 
 class Executor(abc.ABC):
@@ -158,5 +162,7 @@ def is_partial(node: Node, item: Item) -> bool:
 def partial_of(program: Program, node: Node, item: Item, values: Tensor) -> Partial:
     if node.space == Space.ALL:
         # Forms of a rule have different nodes, but the same reductions over all parameters in the same order.
-        return Partial((program.name, program.over_all[node.index]), node.attr[0], values, over_all=True)
-    return Partial((item.number, node.index), node.attr[0], values)
+        return Partial(
+            (program.name, program.over_all[node.index]), node.attr[0], values, over_all=True, counted=item.counted
+        )
+    return Partial((item.number, node.index), node.attr[0], values, counted=item.counted)

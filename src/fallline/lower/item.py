@@ -129,6 +129,8 @@ class Item:
     """The number of the parameter in the optimizer, a part of the key of its random bits."""
     place: Place | None = None
     """Its place in the whole tensor if it is a piece; None if it is whole."""
+    counted: bool = True
+    """Whether reductions count it; of equal copies in several processes, they count one."""
 
     @property
     def numel(self) -> int:
@@ -157,6 +159,14 @@ class Item:
     @property
     def rounds_at_random(self) -> bool:
         return any(o.stochastic for o in self.operands)
+
+
+def follow(master: Tensor, param: Tensor) -> None:
+    """Takes over the weights that somebody else has set since the last step; others keep their precision."""
+    given = param.detach()
+    changed = (master.to(given.dtype) != given) & ~(master.isnan() & given.isnan())
+    if bool(changed.any()):
+        master.copy_(torch.where(changed, given.float(), master))
 
 
 FACTS = ("numel", "rows", "cols", "batch", "size0", "row_length", "dtype_eps")

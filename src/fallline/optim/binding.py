@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fallline.distributed.dtensors import is_distributed, local_of, mesh_of, placements_of
 from fallline.lower.item import real_view
-from fallline.optim.layout import has_computing_dtype, is_distributed
+from fallline.optim.layout import has_computing_dtype
 from fallline.optim.plan import Bucket, Member, Plan
 from fallline.optim.sparse import Sparse, checked_sparse
 
@@ -56,6 +57,7 @@ def _checked(member: Member, grad: Tensor) -> Tensor:
     """A gradient as the lowerings take it: dense, real, of the parameter's shape and device."""
     grad = grad.detach()
     refuse_unlike(member, grad)
+    grad = local_of(grad)
     if grad.layout != torch.strided:
         raise TypeError(
             f"the gradient of {member.name} has layout {grad.layout}; only dense ones are supported: "
@@ -67,8 +69,8 @@ def _checked(member: Member, grad: Tensor) -> Tensor:
 def refuse_unlike(member: Member, grad: Tensor) -> None:
     """Raises if a gradient cannot be of this parameter."""
     param, name = member.param, f"the gradient of {member.name}"
-    if is_distributed(grad):
-        raise TypeError(f"{name} is a DTensor; sharded gradients are not supported yet, use its local tensor")
+    if is_distributed(grad) or is_distributed(param):
+        _refuse_placed_otherwise(param, grad, name)
     if grad.device != param.device:
         raise ValueError(
             f"{name} is on {grad.device}, the parameter on {param.device}; use p.grad = p.grad.to(p.device)"
@@ -82,4 +84,15 @@ def refuse_unlike(member: Member, grad: Tensor) -> None:
         raise ValueError(
             f"{name} has shape {tuple(grad.shape)}, the parameter {tuple(param.shape)}; "
             "call zero_grad() and compute it anew"
+        )
+
+
+def _refuse_placed_otherwise(param: Tensor, grad: Tensor, name: str) -> None:
+    if is_distributed(grad) != is_distributed(param):
+        kinds = ["a DTensor" if is_distributed(tensor) else "a plain tensor" for tensor in (grad, param)]
+        raise TypeError(f"{name} is {kinds[0]}, the parameter {kinds[1]}; give it a gradient of its own kind")
+    if placements_of(grad) != placements_of(param) or mesh_of(grad) != mesh_of(param):
+        raise ValueError(
+            f"{name} has the placements {placements_of(grad)}, the parameter {placements_of(param)}; "
+            "use p.grad = p.grad.redistribute(p.device_mesh, p.placements)"
         )

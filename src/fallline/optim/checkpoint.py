@@ -17,16 +17,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fallline.lower.transfer import Owner
 from fallline.optim.checkpoint_origin import torch_writers
+from fallline.optim.dtensor_states import as_dtensors, locals_of
 from fallline.optim.group_reader import MODE, RULE, GroupReader
 from fallline.optim.hyperparameters import STEP
 from fallline.optim.options import GROUP_OPTIONS, IMPLEMENTATION, REFUSED
 from fallline.optim.roster import all_params
 from fallline.optim.scalars import counter_dtype
-from fallline.optim.states import MASTER, Piece, fitted, fitted_master, keys_of
+from fallline.optim.sharded_checkpoint import exported, imported
+from fallline.optim.states import MASTER, fitted, fitted_master, keys_of
 from fallline.optim.watched import WatchedStates
 from fallline.optimizers import descriptions
 from fallline.optimizers.description import Description
+from fallline.rules.chain import Chain
+from fallline.rules.program import Program
 from fallline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -51,7 +56,8 @@ def save(optimizer: RuleOptimizer) -> dict[str, Any]:
         {**{name: _plain(value) for name, value in group.items()}, "params": [numbers[id(p)] for p in group["params"]]}
         for group in optimizer.param_groups
     ]
-    rules = {id(p): optimizer._readers.of(group).rule for group in optimizer.param_groups for p in group["params"]}
+    group_of = {id(p): group for group in optimizer.param_groups for p in group["params"]}
+    rules = {number: optimizer._readers.of(group).rule for number, group in group_of.items()}
     states: dict[Any, Any] = {}
     own: set[Any] = set()
     everything: Mapping[Any, Any] = optimizer.state
@@ -61,6 +67,9 @@ def save(optimizer: RuleOptimizer) -> dict[str, Any]:
         elif id(key) in numbers:
             rule = rules[id(key)]
             scalars = {STEP, *(name for name, state in rule.states.items() if state.shape == "scalar")}
+            if optimizer._team is not None:
+                piece, owner, program = optimizer._pieces.of(key), *_stepped_by(optimizer, key, group_of[id(key)])
+                entry = exported(entry, key, piece, owner, program.states, optimizer._team)
             states[numbers[id(key)]] = {k: v.clone() if k in scalars else v for k, v in entry.items()}
             own |= entry.keys() - _keys_of_rule(rule)
     header: dict[str, Any] = {"version": 1, "rule": optimizer.description.rule.name}
@@ -123,12 +132,16 @@ def export_for_torch(optimizer: RuleOptimizer) -> dict[str, Any]:
         if entry is None or STEP not in entry:
             continue
         plain = {key: entry[key] for key in (STEP, *own) if key in entry}
+        piece = optimizer._pieces.of(param)
+        if piece.place is not None:
+            entry = locals_of(optimizer.state[param])
         for name, state in states.items():
             if state.shape == "scalar":
                 plain[name] = entry[name].to(torch.get_default_dtype())
             elif not state.is_scalar:
                 where = f"the state of parameter {number}"
-                plain.update(fitted(name, state, entry, Piece(param), "float32", where) or {})
+                plain.update(fitted(name, state, entry, piece, "float32", where) or {})
+        plain = as_dtensors(plain, {}, param, piece, states)
         saved["state"][number] = plain
     return saved
 
@@ -334,8 +347,8 @@ def _loaded_entry(
     """A saved state in the formats that this optimizer keeps, in memory of its own; the user's ``own`` entries as they
     are."""
     reader = optimizer._readers.of(group)
-    rule, piece = reader.rule, Piece(param, optimizer._places.get(param))
-    statics = dict(reader.trace(group, len(piece.shape)).statics)
+    rule, here = reader.rule, optimizer._pieces.of(param)
+    statics = dict(reader.trace(group, len(here.shape)).statics)
     if not isinstance(entry, Mapping):
         raise ValueError(f"{where} is of type {type(entry).__name__}; it should be a dict")
     known = _keys_of_rule(rule)
@@ -346,21 +359,32 @@ def _loaded_entry(
                 f"{', '.join(rule.states) or 'no states'}); load it into the optimizer that wrote it"
             )
     result: dict[str, Any] = {}
-    for name, state in rule.states.items():
+    states = {name: state.settled(statics) for name, state in rule.states.items()}
+    owner, _ = _stepped_by(optimizer, param, group)
+    entry, piece = imported(entry, param, here, owner, states, where)
+    for name, state in states.items():
         if state.shape == "scalar":
             if name in entry:
                 result[name] = torch.tensor(_number(entry[name], name, where), dtype=torch.float64, device="cpu")
         elif not state.is_scalar:
-            found = fitted(name, state.settled(statics), entry, piece, group["state_dtype"], where) or {}
-            result.update((key, _own(value, param)) for key, value in found.items())
+            found = fitted(name, state, entry, piece, group["state_dtype"], where) or {}
+            result.update((key, _own(value, piece.param)) for key, value in found.items())
     if group["master_weights"] and entry.get(MASTER) is not None:
-        result[MASTER] = _own(fitted_master(entry, param, where), param)
+        result[MASTER] = _own(fitted_master(entry, piece.param, where), piece.param)
+    if owner is None:
+        result = as_dtensors(result, {}, param, here, states)
     if result or STEP in entry:
         # torch's SGD keeps no counter; a buffer means that there was a first step.
         result[STEP] = torch.tensor(_count(entry.get(STEP, 1.0), where), dtype=counter_dtype(), device="cpu")
         _refuse_incomplete(reader, result, where)
     result.update((key, _copied(entry[key], param)) for key in entry if key not in known)
     return result
+
+
+def _stepped_by(optimizer: RuleOptimizer, param: Tensor, group: Mapping[str, Any]) -> tuple[Owner | None, Program]:
+    """The owner of a parameter, if matrix functions step it, and its program."""
+    program = optimizer._readers.of(group).program(group, len(optimizer._pieces.of(param).shape))
+    return (optimizer._pieces.owners.get(param) if isinstance(program, Chain) else None), program
 
 
 def _refuse_incomplete(reader: GroupReader, entry: Mapping[str, Any], where: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from fallline.distributed.dtensors import local_of
 from fallline.lower.coupled import Joiner, run_coupled
 from fallline.lower.executor import Partial, Passes, StepScalars
 from fallline.lower.item import real_view
@@ -30,6 +31,8 @@ def gradient_factor(optimizer: RuleOptimizer, buckets: Sequence[Bucket], sparse:
     if optimizer.clip_norm is None and not optimizer.skip_nonfinite:
         return unscale
     check_optimizer_options({"clip_norm": optimizer.clip_norm, "skip_nonfinite": optimizer.skip_nonfinite})
+    if optimizer.joiner is not None:
+        optimizer.joiner.begin(NORM.name)
     norm = _norm(buckets, sparse, optimizer.joiner) * unscale
     optimizer.grad_norm = torch.tensor(norm, dtype=torch.float32, device="cpu")
     if optimizer.skip_nonfinite and not math.isfinite(norm):
@@ -58,7 +61,7 @@ def unscale_gradients(optimizer: RuleOptimizer) -> None:
     if scale is None:
         return
     grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-    torch._foreach_mul_([grad._values() if grad.is_sparse else grad for grad in grads], 1.0 / float(scale))
+    torch._foreach_mul_([grad._values() if grad.is_sparse else local_of(grad) for grad in grads], 1.0 / float(scale))
 
 
 def _norm(buckets: Sequence[Bucket], sparse: Sequence[Tensor], joiner: Joiner | None) -> float:

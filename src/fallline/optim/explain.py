@@ -9,11 +9,11 @@ from typing import Any
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from fallline.lower.item import Place
 from fallline.optim.choose import choose_lowering
 from fallline.optim.group_reader import Readers
+from fallline.optim.pieces import Pieces
 from fallline.optim.printed import Printed, Stepped
-from fallline.optim.states import Piece, bare_item
+from fallline.optim.states import bare_item
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ def explain(
     readers: Readers,
     groups: Sequence[Mapping[str, Any]],
     states: Mapping[Tensor, Any],
-    places: Mapping[Tensor, Place],
+    pieces: Pieces,
 ) -> Explanation:
     found: dict[tuple[str, str, str], list[tuple[int, Tensor]]] = {}
     waiting = 0
@@ -61,7 +61,7 @@ def explain(
             if is_lazy(param):
                 waiting += 1
                 continue
-            piece = Piece(param, places.get(param))
+            piece = pieces.of(param)
             choice = choose_lowering(reader.program(group, len(piece.shape)), bare_item(piece), group)
             key = (reader.description.name, choice.lowering.name, choice.reason)
             found.setdefault(key, []).append((g, param))

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fallline.distributed.dtensors import check_placements, is_distributed, local_of
+
 
 def overlaps_itself(tensor: Tensor) -> bool:
     """Whether two elements share memory.  torch's own test gives up on gaps.  Walking the axes from the
@@ -67,11 +69,6 @@ def _meet(a: Tensor, b: Tensor) -> bool:
     return bool(torch.isin(places[0], places[1]).any())
 
 
-def is_distributed(tensor: Tensor) -> bool:
-    """A DTensor: its own memory pointer is null, the data lies in its local shard."""
-    return type(tensor).__name__ == "DTensor" or hasattr(tensor, "_local_tensor")
-
-
 def has_computing_dtype(tensor: Tensor) -> bool:
     """Whether its elements are numbers that a step can be computed with; pairs of 4-bit floats convert to nothing."""
     return tensor.is_complex() or (tensor.is_floating_point() and not str(tensor.dtype).startswith("torch.float4"))
@@ -80,7 +77,8 @@ def has_computing_dtype(tensor: Tensor) -> bool:
 def check_parameter(tensor: Tensor, name: str) -> None:
     """Raises if no lowering could step this parameter correctly."""
     if is_distributed(tensor):
-        raise TypeError(f"{name} is a DTensor; sharded parameters are not supported yet, pass its local tensor")
+        check_placements(tensor, name)
+        tensor = local_of(tensor)
     if not has_computing_dtype(tensor):
         raise TypeError(
             f"{name} has dtype {tensor.dtype}; only floating point and complex parameters can be optimized: "

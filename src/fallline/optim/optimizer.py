@@ -7,18 +7,20 @@ import dataclasses
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
+from fallline.distributed.ranks import Ranks
 from fallline.lower.coupled import Joiner, check_coupled, run_coupled
 from fallline.lower.executor import Deferred, Executor, StepScalars
 from fallline.lower.item import Place
 from fallline.optim import checkpoint, modes
 from fallline.optim.binding import Outdated, bind
 from fallline.optim.clipping import gradient_factor, note_overflow, unscale_gradients
+from fallline.optim.empty_step import only_makes_states
 from fallline.optim.explain import Explanation, explain
 from fallline.optim.group_reader import MODE, RULE, GroupReader, Readers, check_must_match
 from fallline.optim.hyperparameters import STEP
@@ -32,6 +34,7 @@ from fallline.optim.options import (
     state_dtype_name,
 )
 from fallline.optim.overview import SteppedWith, overview
+from fallline.optim.pieces import Pieces
 from fallline.optim.plan import Bucket, Plan
 from fallline.optim.planning import Scope, make_plan, scope_of_step, whole_scope
 from fallline.optim.printed import Printed
@@ -39,10 +42,14 @@ from fallline.optim.roster import Roster
 from fallline.optim.routing import route_by_shape
 from fallline.optim.scalars import shared_lrs
 from fallline.optim.sparse import Sparse, run_sparse
+from fallline.optim.team import Team
 from fallline.optim.torch_hooks import GLOBAL_HOOKS, frame_callback, profiler_enabled, with_hooks
 from fallline.optim.watched import Watched, WatchedStates
 from fallline.optimizers.description import Description
 from fallline.rules.program import Program
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 Stepped = list[tuple[Bucket, Sequence[int]]]
 """Buckets, and which of their parameters take part in a step."""
@@ -94,7 +101,9 @@ class RuleOptimizer(torch.optim.Optimizer):
         reminder = self.description.reminder
         self._until_reminded = reminder.steps if reminder else 0
         self._warned_of_lost_updates = False
-        self._places: dict[Tensor, Place] = {}
+        self._pieces = Pieces()
+        self._team: Team | None = None
+        """The processes that have the other parts of parameters that are DTensors."""
         self.joiner: Joiner | None = None
         """Joins reductions with other processes, if parameters are pieces."""
 
@@ -109,7 +118,21 @@ class RuleOptimizer(torch.optim.Optimizer):
     def shard(self, places: Mapping[Tensor, Place], joiner: Joiner | None) -> None:
         """Tells the optimizer that its parameters are pieces: where each lies in the whole, and who joins reductions
         with the processes that have the other pieces."""
-        self._places, self.joiner, self._plan = dict(places), joiner, None
+        self._pieces, self.joiner, self._plan = Pieces(places), joiner, None
+
+    def split_over(self, group: ProcessGroup) -> RuleOptimizer:
+        """Splits the work on matrices over processes that all have every parameter and gradient, as those of
+        ``DistributedDataParallel``: each matrix is stepped by one process, which sends the result to the others and
+        alone keeps its states.  All processes call this, and from then on ``state_dict()`` and ``load_state_dict()``.
+        Rules without matrix functions have nothing to split."""
+        readers = self._readers.of_all(self.param_groups)
+        if any(reader.rule.calls_matrix_functions for reader in readers):
+            if self._team is not None or any(self.state.values()):
+                raise RuntimeError("split_over() is called once, before the first step and before states are loaded")
+            self._team = Team(Ranks.apart(group))
+            for param_group, reader in zip(self.param_groups, readers, strict=True):
+                self._join_team(param_group, reader)
+        return self
 
     # ------------------------------------------------------------------ groups
 
@@ -162,8 +185,20 @@ class RuleOptimizer(torch.optim.Optimizer):
                 group.setdefault(name, float(reader.initial(state, start)))
         if reader.rule.counts == "group":
             group.setdefault(STEP, 0)
+        self._join_team(group, reader)
         if reader.description.has_modes:
             group[MODE] = alike[0].get(MODE, True) if alike else True
+
+    def _join_team(self, group: Mapping[str, Any], reader: GroupReader) -> None:
+        """Finds the processes that have the other parts of parameters, if these are DTensors."""
+        team = Team.of(group["params"], self._team)
+        if team is None:
+            return
+        team.forget()
+        if reader.rule.calls_matrix_functions:
+            team.assign(group["params"])
+        self._team, self.joiner = team, team.joiner
+        self._pieces = Pieces(counts_copies=team.counts_copies, owners=team.owners)
 
     # ------------------------------------------------------------------ plan
 
@@ -193,7 +228,7 @@ class RuleOptimizer(torch.optim.Optimizer):
     def _new_plan(self, scope: Scope) -> Plan:
         if not isinstance(self.state, WatchedStates):
             self._adopt_states()
-        plan = make_plan(scope, self._readers, self.param_groups, self.state, self._places, self._invalidation())
+        plan = make_plan(scope, self._readers, self.param_groups, self.state, self._pieces, self._invalidation())
         for rule in {bucket.rule for bucket in plan.buckets}:
             check_coupled(bucket.program for bucket in plan.buckets if bucket.rule is rule)
         if not self._warned_of_lost_updates:
@@ -240,6 +275,9 @@ class RuleOptimizer(torch.optim.Optimizer):
             return loss
         plan, sparse = self._bound_plan()
         try:
+            if plan is not self._plan and only_makes_states(self):
+                self._keep(plan)
+                return loss
             stepped = [(bucket, bucket.executor.present) for bucket in plan.buckets if bucket.executor.present]
             stepped += [(bucket, [i]) for bucket, i, _ in sparse]
             numbers = plan.scalars.read(self.param_groups, stepped)
@@ -258,6 +296,8 @@ class RuleOptimizer(torch.optim.Optimizer):
     def _bound_plan(self, whole: bool = False) -> tuple[Plan, Sequence[Sparse]]:
         """A plan of the parameters that have a gradient, with these gradients; ``whole``: and of all others that have
         states."""
+        if self._team is not None:
+            self._team.take_part(self)
         plan, groups = self._plan, self.param_groups
         if plan is not None and (plan.is_whole or not whole) and plan.rebind(groups, self.state):
             return plan, ()
@@ -300,8 +340,12 @@ class RuleOptimizer(torch.optim.Optimizer):
         dense = stepped[: len(stepped) - len(sparse)]
         work = [(bucket.executor, scalars) for (bucket, _), scalars in zip(dense, numbers, strict=False)]
         if self.joiner is not None or (len(work) > 1 and any([bucket.is_coupled for bucket, _ in dense])):
+            if self._team is not None:
+                self._team.begin(frozenset(bucket.form for bucket, _ in dense))
             with torch.no_grad():
                 results = run_coupled([executor.passes(scalars) for executor, scalars in work], self.joiner)
+            for bucket, active in dense:
+                bucket.tell_autograd(active)
         elif profiler_enabled():
             results = [_profiled_run(executor, scalars) for executor, scalars in work]
         else:
@@ -394,6 +438,8 @@ class RuleOptimizer(torch.optim.Optimizer):
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         checkpoint.load(self, state_dict)
+        if self._team is not None:
+            self._team.forget()
 
     def __getstate__(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("clip_norm", "skip_nonfinite", "grad_norm")}
@@ -405,13 +451,15 @@ class RuleOptimizer(torch.optim.Optimizer):
             for name, value in GROUP_OPTIONS.items():
                 group.setdefault(name, value)
         self._begin()
+        for group in self.param_groups:
+            self._join_team(group, self._readers.of(group))
         self._adopt_states()
 
     # ------------------------------------------------------------------ saying what runs
 
     def explain(self) -> Explanation:
         """Which lowering steps which parameters, and why not a faster one: data that also prints."""
-        return explain(self._readers, self.param_groups, self.state, self._places)
+        return explain(self._readers, self.param_groups, self.state, self._pieces)
 
     def describe(self) -> Printed[SteppedWith]:
         """Which rule steps which parameters, with which settings: data that also prints."""

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from fallline.distributed.dtensors import local_of
+from fallline.distributed.owned import OwnedExecutor
 from fallline.lower.chain import prepare
-from fallline.lower.item import FACTS, Item
+from fallline.lower.executor import Executor
+from fallline.lower.item import FACTS, Item, follow
+from fallline.lower.transfer import Owner
 from fallline.optim.choose import Choice
 from fallline.optim.group_reader import RULE, GroupReader, Readers
 from fallline.optim.roster import Groups, Roster, params_of
 from fallline.optim.scalars import HostScalars
-from fallline.optim.states import follow
 from fallline.optim.watched import Watched
+from fallline.rules.chain import Chain
 from fallline.rules.program import Program
 from fallline.rules.rule import Rule
 
@@ -36,11 +42,17 @@ class Member:
     """One parameter in a bucket."""
 
     param: Tensor
+    local: Tensor
+    """The part of the parameter that is in this process: its memory is what is stepped."""
     item: Item
     row: int
     """Where its counter and scalar states are in the flat arrays of a plan."""
     group: int
     name: str
+    owner: Owner | None = None
+    """The process that steps it with matrix functions, if it is in pieces or all processes have it."""
+    whole: Item | None = None
+    """At its owner, all of it with its states; otherwise the same as ``item``."""
 
 
 class Bucket:
@@ -54,10 +66,12 @@ class Bucket:
         self.rows = [m.row for m in members]
         self.groups = [m.group for m in members]
         self.all_groups = tuple(dict.fromkeys(self.groups))
-        self.layouts = [layout_of(p) for p in self.params]
-        self.executor = prepare(choice.lowering, program, self.items)
+        self.layouts = [layout_of(m.local) for m in members]
+        self.is_distributed = any(m.local is not m.param for m in members)
+        self.executor = self._prepare()
         self.zeros = [0] * len(self.items)
-        self.rounds_at_random = any(item.rounds_at_random for item in self.items)
+        self.rounding_items = [m.whole or m.item for m in members]
+        self.rounds_at_random = any(m.owner is not None or m.item.rounds_at_random for m in members)
         states = program.states
         self.scalar_inputs = [n for n in program.host_inputs if n in states and states[n].shape == "scalar"]
         self.where = np.array(self.rows)
@@ -78,28 +92,53 @@ class Bucket:
         """The groups that a few of its parameters are in."""
         return tuple(dict.fromkeys([self.groups[i] for i in positions]))
 
+    def _prepare(self) -> Executor:
+        owners = [m.owner for m in self.members if m.owner is not None]
+        if not owners or not isinstance(self.program, Chain):
+            return prepare(self.choice.lowering, self.program, self.items)
+        wholes = {i: m.whole for i, m in enumerate(self.members) if m.whole is not None}
+        return OwnedExecutor(self.choice.lowering, self.program, self.items, owners, wholes)
+
+    @functools.cached_property
+    def form(self) -> Hashable:
+        """What decides where its run stops, and for which reductions."""
+        formats = [
+            (item.number, tuple(item.whole_shape), *(o.format and o.format.name for o in item.operands))
+            for item in self.items
+        ]
+        return self.program.name, self.program.trace, tuple(formats)
+
     def bind(self, given: Mapping[int, Tensor], grads: Mapping[int, Tensor]) -> None:
         """Takes gradients that were checked one by one; ``given`` are those of the parameters, as they are there."""
         complete = len(grads) == len(self.params)
         in_place = self.executor.bind(grads) and complete and all(_is_same_memory(given[i], grads[i]) for i in grads)
-        self.executor.watch(self.params if in_place else None)
+        self.executor.watch(self.params if in_place and not self.is_distributed else None)
+
+    def tell_autograd(self, active: Sequence[int]) -> None:
+        """Counts a write to DTensors, whose counters are not those of their local parts."""
+        if self.is_distributed and self.program.param in self.program.writes:
+            torch.autograd.graph.increment_version([self.params[i] for i in active])
 
     def is_outdated(self, positions: Sequence[int]) -> bool:
         """Whether one of these parameters, or a state of it, is no longer where it was or lies otherwise."""
-        if any(layout_of(self.params[i]) != self.layouts[i] for i in positions):
+        if any(layout_of(local_of(self.params[i])) != self.layouts[i] for i in positions):
             return True
         return self.executor.has_moved(positions)
 
     def follow_parameters(self, positions: Sequence[int]) -> None:
         """Master weights take over what somebody has written to these parameters since their last step."""
         for i in self._with_master(positions):
-            if self.params[i]._version != self.versions.get(i):
-                follow(self.masters[i], self.params[i])
+            if self._version(i) != self.versions.get(i):
+                follow(self.masters[i], self.members[i].local)
 
     def note_versions(self, positions: Sequence[int]) -> None:
         """Notes that these parameters are as the step that was just made has left them."""
         for i in self._with_master(positions):
-            self.versions[i] = self.params[i]._version
+            self.versions[i] = self._version(i)
+
+    def _version(self, i: int) -> int:
+        param, local = self.params[i], self.members[i].local
+        return param._version if param is local else param._version + local._version
 
     def _with_master(self, positions: Sequence[int]) -> list[int]:
         return [i for i in positions if i in self.masters]

@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from fallline.lower.item import HALF, Place
+from fallline.lower.item import HALF
+from fallline.lower.transfer import Owner
 from fallline.optim.choose import choose_lowering
+from fallline.optim.dtensor_states import as_dtensors, locals_of
 from fallline.optim.group_reader import GroupReader, Readers, check_must_match
 from fallline.optim.hyperparameters import STEP
 from fallline.optim.layout import refuse_shared
+from fallline.optim.pieces import Pieces
 from fallline.optim.plan import Bucket, Member, Plan, settings_of
 from fallline.optim.roster import Groups, Roster
 from fallline.optim.scalars import HostScalars, counter_dtype
 from fallline.optim.states import (
     MASTER,
     Piece,
+    bare_item,
     build_item,
+    elsewhere,
     fitted,
     fitted_master,
     keys_of,
     new_state,
 )
 from fallline.optim.watched import Watched
+from fallline.rules.chain import Chain
 from fallline.rules.program import Program
 
 
-class Candidate(NamedTuple):
+@dataclasses.dataclass(eq=False)
+class Candidate:
     """A parameter that has a gradient or states."""
 
+    param: Tensor
     piece: Piece
     number: int
     """Its position among all parameters of the optimizer."""
@@ -41,15 +51,29 @@ class Candidate(NamedTuple):
     name: str
     reader: GroupReader
     program: Program
+    owner: Owner | None
+    """The process that steps it, if matrix functions do, and it is in pieces or all processes have it."""
 
-    @property
-    def param(self) -> Tensor:
-        return self.piece.param
+    @functools.cached_property
+    def with_states(self) -> Piece | None:
+        """The parameter as its states see it: all of it at its owner, and nothing elsewhere."""
+        if self.owner is None or self.owner.copied:
+            return self.piece if self.owner is None or self.owner.is_here else None
+        if not self.owner.is_here:
+            return None
+        assert self.piece.place is not None
+        shape = self.param.shape
+        return Piece(torch.empty(shape, dtype=self.param.dtype, device=self.piece.param.device))
 
     @property
     def place(self) -> str:
         """The name of its state in messages."""
         return f"the state of {self.name}"
+
+    def with_dtensors(self, entry: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+        if self.owner is not None:
+            return entry
+        return as_dtensors(entry, known, self.param, self.piece, self.program.states)
 
 
 class Scope(NamedTuple):
@@ -87,7 +111,7 @@ def make_plan(
     readers: Readers,
     groups: Groups,
     states: dict[Tensor, Any],
-    places: Mapping[Tensor, Place],
+    pieces: Pieces,
     changed: Callable[[], None],
 ) -> Plan:
     """``changed`` is called when someone replaces a state.  Nothing changes before the plan is committed."""
@@ -97,15 +121,18 @@ def make_plan(
         check_must_match(groups, readers.of_all(groups))
     for g, reader in own.items():
         reader.check(groups[g])
-    candidates = _candidates(scope, own, groups, places)
-    refuse_shared([c.param for c in candidates], [c.name for c in candidates])
-    completed = {c.param: _completed(c, groups[c.group], states.get(c.param) or {}) for c in candidates}
+    candidates = _candidates(scope, own, groups, pieces)
+    refuse_shared([c.piece.param for c in candidates], [c.name for c in candidates])
+    completed = {c.param: _completed(c, groups[c.group], locals_of(states.get(c.param) or {})) for c in candidates}
     return Plan(
         roster=roster,
         scalars=_shared_scalars(readers, own, candidates, completed),
         buckets=_buckets(candidates, groups, completed),
         states=states,
-        completed={param: Watched(entry, changed) for param, entry in completed.items()},
+        completed={
+            c.param: Watched(c.with_dtensors(completed[c.param], states.get(c.param) or {}), changed)
+            for c in candidates
+        },
         readers=own,
         settings=settings_of(own, groups),
         forms={g: reader.form(groups[g]) for g, reader in own.items()},
@@ -114,23 +141,24 @@ def make_plan(
     )
 
 
-def _candidates(
-    scope: Scope, readers: Mapping[int, GroupReader], groups: Groups, places: Mapping[Tensor, Place]
-) -> list[Candidate]:
+def _candidates(scope: Scope, readers: Mapping[int, GroupReader], groups: Groups, pieces: Pieces) -> list[Candidate]:
     found: list[Candidate] = []
     for row, number in enumerate(scope.numbers):
         g, param = scope.roster.group_of[number], scope.roster.params[number]
         reader, group = readers[g], groups[g]
         name = reader.check_member(group, g, scope.roster.index_in_group(number))
-        piece = Piece(param, places.get(param) if places else None)
-        piece.check(name, group)
-        found.append(Candidate(piece, number, row, g, name, reader, reader.program(group, len(piece.shape))))
+        piece = pieces.of(param)
+        program = reader.program(group, len(piece.shape))
+        owner = pieces.owners.get(param) if isinstance(program, Chain) else None
+        if owner is None:
+            piece.check(name, group)
+        found.append(Candidate(param, piece, number, row, g, name, reader, program, owner))
     return found
 
 
 def _completed(candidate: Candidate, group: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
     """A parameter's state with what it lacks (at first that is everything), in its group's formats."""
-    piece, param, reader = candidate.piece, candidate.param, candidate.reader
+    piece, reader = candidate.with_states, candidate.reader
     format, entry = group["state_dtype"], dict(old)
     entry.setdefault(STEP, _count_of_none())
     were_there = []
@@ -141,6 +169,11 @@ def _completed(candidate: Candidate, group: Mapping[str, Any], old: Mapping[str,
             were_there.append(name in old)
             entry.setdefault(name, torch.tensor(reader.initial(state, group), dtype=torch.float64, device="cpu"))
             continue
+        if piece is None:
+            for key in keys_of(name):
+                entry.pop(key, None)
+            entry.update(elsewhere(name, state, candidate.param, format))
+            continue
         for key in keys_of(name):
             entry.pop(key, None)
         found = fitted(name, state, old, piece, format, candidate.place)
@@ -150,12 +183,16 @@ def _completed(candidate: Candidate, group: Mapping[str, Any], old: Mapping[str,
         # Equations that ask for ``first`` alone mean the first step of their states: a momentum that is switched on
         # later begins with the gradient, as in torch.
         entry[STEP] = _count_of_none()
-    if not group["master_weights"] or param.dtype not in HALF:
+    if not group["master_weights"] or candidate.param.dtype not in HALF:
         entry.pop(MASTER, None)
+    elif piece is None:
+        entry[MASTER] = torch.empty(candidate.param.shape, dtype=torch.float32, device="meta")
     elif MASTER in entry:
-        entry[MASTER] = fitted_master(entry, param, candidate.place)
+        entry[MASTER] = fitted_master(entry, piece.param, candidate.place)
     else:
-        entry[MASTER] = param.detach().to(torch.float32, copy=True)
+        entry[MASTER] = piece.param.detach().to(torch.float32, copy=True)
+        if candidate.owner is not None and not candidate.owner.copied:
+            entry[MASTER].fill_(torch.nan)  # nobody has gathered the weights yet: they follow in the step
     return entry
 
 
@@ -190,12 +227,19 @@ def _buckets(candidates: Sequence[Candidate], groups: Groups, entries: Mapping[T
     rules = {}
     for candidate in candidates:
         group, program = groups[candidate.group], candidate.program
-        item = build_item(program.states, candidate.piece, entries[candidate.param], group, candidate.number)
-        choice = choose_lowering(program, item, group)
+        piece, owner = candidate.piece, candidate.owner
+        own = candidate.with_states
+        item = (
+            None if own is None else build_item(program.states, own, entries[candidate.param], group, candidate.number)
+        )
+        here = item if owner is None else bare_item(piece, candidate.number)
+        assert here is not None
+        choice = choose_lowering(program, here, group)
         rules[program] = candidate.reader.rule
-        member = Member(candidate.param, item, candidate.row, candidate.group, candidate.name)
-        found.setdefault((program, choice, group["maximize"]), []).append(member)
+        member = Member(candidate.param, piece.param, here, candidate.row, candidate.group, candidate.name, owner, item)
+        kind = program, choice, group["maximize"], here.counted, owner is not None
+        found.setdefault(kind, []).append(member)
     return [
         Bucket(rules[program], program, choice, maximize, members)
-        for (program, choice, maximize), members in found.items()
+        for (program, choice, maximize, *_), members in found.items()
     ]

@@ -48,6 +48,7 @@ def create(
     *,
     assign: Assignment | None = None,
     companion: Mapping[str, Any] | str | None = None,
+    split: bool = True,
     **options: Any,
 ) -> RuleOptimizer:
     """An optimizer by name.
@@ -81,10 +82,16 @@ def create(
     >>> fallline.create("muon", model, lr=0.02, companion={"lr": 1e-3}).describe()
     muon: lr=0.02: 1 tensor, 16 elements: 1.weight
     adamw: lr=0.001, betas=(0.9, 0.95), weight_decay=0.0: 4 tensors, 85 elements: 0.weight, 1.bias, 2.weight, 2.bias
+
+    Of a model in ``DistributedDataParallel``, each process steps a part of the matrices (``opt.split_over``);
+    ``split=False`` lets every process step all of them.
     """
     made = builtin_class(find(name).class_name)
     if isinstance(model_or_params, torch.nn.Module):
-        return for_model(made, model_or_params, assign=assign, companion=companion, **options)
+        optimizer = for_model(made, model_or_params, assign=assign, companion=companion, **options)
+        if split and isinstance(model_or_params, torch.nn.parallel.DistributedDataParallel):
+            optimizer.split_over(model_or_params.process_group)
+        return optimizer
     if "layer_lr_decay" in options:
         raise ValueError("layer_lr_decay needs a model: parameters alone do not say which layer they are of")
     if assign is not None:

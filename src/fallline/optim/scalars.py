@@ -196,7 +196,7 @@ class HostScalars:
                 for operand in item.operands
                 if operand.stochastic
             }
-            for item, row, g in zip(bucket.items, bucket.rows, bucket.groups, strict=True)
+            for item, row, g in zip(bucket.rounding_items, bucket.rows, bucket.groups, strict=True)
         ]
 
     # ------------------------------------------------------------------ new values of scalar states

@@ -26,6 +26,8 @@ class Piece:
 
     param: Tensor
     place: Place | None = None
+    counted: bool = True
+    """Whether reductions over all parameters count it; of equal copies in several processes, they count one."""
 
     @property
     def shape(self) -> torch.Size:
@@ -106,6 +108,11 @@ def new_state(name: str, state: State, piece: Piece, state_dtype: str, init: flo
     return {name: torch.full_like(param, init, dtype=format, memory_format=torch.preserve_format)}
 
 
+def elsewhere(name: str, state: State, param: Tensor, state_dtype: str) -> dict[str, Tensor]:
+    """The entries of a state that another process has: their shapes, without memory."""
+    return new_state(name, state, Piece(torch.empty(param.shape, dtype=param.dtype, device="meta")), state_dtype, 0.0)
+
+
 def fitted(
     name: str, state: State, entry: Mapping[str, Any], piece: Piece, state_dtype: str, where: str
 ) -> dict[str, Tensor] | None:
@@ -150,14 +157,6 @@ def _complex_of(dtype: torch.dtype) -> torch.dtype:
 def fitted_master(entry: Mapping[str, Any], param: Tensor, where: str) -> Tensor:
     """Existing master weights."""
     return _dense(MASTER, entry[MASTER], param.shape, False, where).to(param.device, torch.float32)
-
-
-def follow(master: Tensor, param: Tensor) -> None:
-    """Takes over the weights that somebody else has set since the last step; others keep their precision."""
-    given = param.detach()
-    changed = (master.to(given.dtype) != given) & ~(master.isnan() & given.isnan())
-    if bool(changed.any()):
-        master.copy_(torch.where(changed, given.float(), master))
 
 
 def keys_of(name: str) -> tuple[str, ...]:
@@ -207,7 +206,7 @@ def bare_item(piece: Piece, number: int = 0) -> Item:
     lazy = param.is_conj() or param.is_neg()
     view = param if lazy else real_view(param)
     operand = Operand(view, lazy=lazy, first=piece.first)
-    return Item(piece.shape, piece.dtype, operand, {}, {}, number=number, place=piece.place)
+    return Item(piece.shape, piece.dtype, operand, {}, {}, number=number, place=piece.place, counted=piece.counted)
 
 
 def build_item(

@@ -1,0 +1,1 @@
+"""Parameters in pieces over processes: DTensors, joined reductions, owners of matrices, agreement."""
