@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -29,6 +30,9 @@ KATEX, IFRAME_WORKER = "0.19.1", "1.0.4"
 SHIM_ELSEWHERE = "https://unpkg.com/iframe-worker/shim"
 SHIM = "assets/iframe-worker.js"
 """The theme's search needs it in a page that is opened from a file, and would ask another server for it."""
+
+ELSEWHERE = re.compile(r"<(?:script|img|link|iframe|source)\b[^>]*(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
+"""A tag that makes a browser ask another server."""
 
 _made: dict[equations.Equation, str] = {}
 
@@ -80,6 +84,14 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 
 def on_post_template(output: str, template_name: str, config: MkDocsConfig) -> str:
     return output.replace(SHIM_ELSEWHERE, SHIM)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """A page that asks another server for something fails the build: the site is read from files too."""
+    for path in Path(config.site_dir).rglob("*.html"):
+        asked = ELSEWHERE.search(path.read_text(encoding="utf-8"))
+        if asked:
+            raise PluginError(f"{path.relative_to(config.site_dir)} asks another server: {asked[0]}")
 
 
 def _link(found: re.Match[str], page: str, folder: Path, files: Files) -> str:

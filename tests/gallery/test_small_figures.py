@@ -56,6 +56,11 @@ def test_a_path_that_diverges_ends_where_it_was_finite() -> None:
     assert "SGD diverges at step" in rosenbrock.caption({"sgd": end}, ["sgd"], 0.1, 50)
 
 
+def test_an_optimizer_that_cannot_step_two_numbers_is_refused_in_one_line() -> None:
+    with pytest.raises(NoExhibit, match=r"muon cannot be drawn at lr 0\.001: muon steps hidden matrices"):
+        rosenbrock.trajectory("muon", 0.001, 5, 0)
+
+
 # ---------------------------------------------------------------------------- methods on given gradients
 
 

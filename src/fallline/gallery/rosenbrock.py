@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import torch
 
 from fallline.catalogue import info
 from fallline.document.figures import Axis, Chart, Landscape, Series
@@ -74,18 +75,23 @@ def distances(paths: Mapping[str, np.ndarray], order: Sequence[str], steps: int)
 
 def trajectory(name: str, lr: float, steps: int, seed: int) -> np.ndarray:
     """The start and the point after every step, up to the last one that is finite."""
-    training = Training(workload(), seed, lambda model: build(Recipe(name), {"lr": lr}, model, steps))
-    at = next(training.model.parameters())
-    seen = [at.detach().numpy().astype(np.float64).copy()]
     try:
+        training = Training(workload(), seed, lambda model: build(Recipe(name), {"lr": lr}, model, steps))
+        at = next(training.model.parameters())
+        seen = [_place(at)]
         for step in range(1, steps + 1):
             training.advance(step)
-            if not np.isfinite(at.detach().numpy()).all():
+            if not np.isfinite(_place(at)).all():
                 break
-            seen.append(at.detach().numpy().astype(np.float64).copy())
+            seen.append(_place(at))
     except ValueError as error:
-        raise NoExhibit(f"{name} cannot train the Rosenbrock function at lr {lr:g} ({error})") from error
+        raise NoExhibit(f"{name} cannot be drawn at lr {lr:g}: {error}") from error
     return np.array(seen)
+
+
+def _place(at: torch.Tensor) -> np.ndarray:
+    found: np.ndarray = at.detach().double().numpy().copy()
+    return found
 
 
 @dataclasses.dataclass(frozen=True)
