@@ -33,7 +33,7 @@ setup: .venv/.ready ## create .venv with everything needed, build the native lib
 
 .venv/.ready: .venv/.tools CMakeLists.txt $(NATIVE)
 	@echo "Installing fallline and what it needs (minutes the first time: torch is large)"
-	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,bench,ray,parquet,report]' </dev/null
+	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,bench,ray,parquet,report,site]' </dev/null
 	@if ls .venv/lib/python*/site-packages/fallline/native/libfallline_native.so >/dev/null 2>&1; \
 	    then echo "Ready, with the native library"; \
 	    else echo "Ready, without the native library: no compiler was found that builds its kernels (GCC 12, clang 12 or newer)"; fi
@@ -66,14 +66,9 @@ docs: setup ## write docs/optimizers.md, workloads.md, ladder.md and choose.md f
 	$(BIN)/python docs/ladder_page.py
 	$(BIN)/python docs/choose_page.py
 
-site: setup .venv/.site ## the site of docs/ into build/site, which opens from a file; fails on a link that leads nowhere
+site: setup ## the site of docs/ into build/site, which opens from a file; fails on a link that leads nowhere
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "Written: build/site/index.html"
-
-.venv/.site: constraints.txt pyproject.toml | .venv/.ready
-	@echo "Installing what the site needs"
-	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[site]' </dev/null
-	@touch $@
 
 race: setup ## five optimizers on chars, in rounds until one can be taken: at most 5 minutes
 	@mkdir -p build
