@@ -67,7 +67,7 @@ docs: setup ## write docs/optimizers.md, workloads.md, ladder.md and choose.md f
 	$(BIN)/python docs/choose_page.py
 
 site: setup ## the site of docs/ into build/site, which opens from a file; fails on a link that leads nowhere
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "Written: build/site/index.html"
 
 race: setup ## five optimizers on chars, in rounds until one can be taken: at most 5 minutes

@@ -22,6 +22,7 @@ PAGES: list[Any] = [
             {"Write a rule": "rules.md"},
             {"Write a workload": "own_workload.md"},
             {"Formats of states": "formats.md"},
+            {"Matrix optimizers": "matrix.md"},
             {"Several processes": "distributed.md"},
             {"How other packages differ": "elsewhere.md"},
             {"Examples": "examples.md"},
@@ -45,6 +46,8 @@ PAGES: list[Any] = [
         "Measurements": [
             {"How we measure": "measuring.md"},
             {"Benchmarks": "benchmarks.md"},
+            {"Benchmarks: AMD EPYC, avx2": "benchmarks/amd-epyc-avx2.md"},
+            {"Benchmarks: Intel Xeon, avx512": "benchmarks/intel-xeon-avx512.md"},
             {"Leaderboard": "leaderboard.md"},
             {"Workloads": "workloads.md"},
             {"Coverage": "coverage.md"},

@@ -41,7 +41,7 @@ def listed(pages: list[Any]) -> Iterator[str]:
 
 
 def test_every_page_has_its_place(part: Any) -> None:
-    there = {path.name for path in DOCS.glob("*.md")} - {"optimizers.md"}
+    there = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")} - {"optimizers.md"}
     assert there <= set(listed(part("navigation").PAGES)), "add new pages to docs/site/navigation.py"
 
 
