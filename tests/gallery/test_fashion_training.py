@@ -53,10 +53,12 @@ def test_a_training_records_every_iteration_and_every_epoch(monkeypatch: pytest.
 
 
 def test_the_caption_orders_methods_by_what_they_reached() -> None:
-    ends = {"SGD": {"test_accuracy": 0.8}, "Adam": {"test_accuracy": 0.9}}
-    numbers = {"parameters": 79_510, "tuned": ends, "shared": ends}
+    tuned = {"SGD": {"test_accuracy": 0.8}, "Adam": {"test_accuracy": 0.9}}
+    shared = {"SGD": {"test_accuracy": 0.6}, "Adam": {"test_accuracy": 0.88}}
+    numbers = {"parameters": 79_510, "tuned": tuned, "shared": shared}
     text = fashion_training.caption(numbers, real=False)
     assert "79,510 parameters" in text and "Adam 90.0 %, SGD 80.0 %" in text
+    assert "that costs Adam 2.0 points and SGD 20.0" in text
     assert "Fashion-MNIST is not installed" in text and "not installed" not in fashion_training.caption(
         numbers, real=True
     )

@@ -12,6 +12,7 @@ import torch
 from fallline.catalogue import info
 from fallline.document.figures import Axis, Chart, Landscape, Series
 from fallline.gallery.exhibit import Exhibit, NoExhibit, Wishes
+from fallline.gallery.stepping import Recipe
 from fallline.training.optimizer_factory import build
 from fallline.training.training import Training
 from fallline.workloads.rosenbrock import workload
@@ -24,15 +25,6 @@ GRID = 240
 LEVELS = tuple(float(level) for level in np.logspace(-1.5, 3.5, 16))
 CLOSE = 0.01
 """A distance to the optimum that counts as having arrived."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Recipe:
-    """An optimizer at its defaults but for the rate."""
-
-    optimizer: str
-    schedule: str = "constant"
-    averaging: str | None = None
 
 
 def exhibit(wishes: Wishes) -> Exhibit:

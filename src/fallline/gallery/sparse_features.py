@@ -11,7 +11,7 @@ from torch import nn
 
 from fallline.document.figures import Axis, Chart, Panels, Series
 from fallline.gallery.exhibit import Exhibit, Wishes
-from fallline.gallery.rosenbrock import Recipe
+from fallline.gallery.stepping import Recipe
 from fallline.training.optimizer_factory import build
 from fallline.training.training import Training
 from fallline.workloads.seeding import generator, minibatch

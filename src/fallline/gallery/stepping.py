@@ -1,7 +1,8 @@
-"""An optimizer on gradients that are given, where there is no model to train."""
+"""Optimizers at their defaults: as a recipe for the trainer, and on gradients that are given, where there is no model."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import torch
@@ -9,6 +10,15 @@ from torch import Tensor
 
 Gradient = Callable[[int, Tensor], Tensor]
 """(step, counted from 1; position) → gradient."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """An optimizer at its defaults but for the settings that it is built with."""
+
+    optimizer: str
+    schedule: str = "constant"
+    averaging: str | None = None
 
 
 def positions(
