@@ -178,8 +178,8 @@ def caption(numbers: dict[str, Any], real: bool) -> str:
         f"{numbers['parameters']:,} parameters (784-100-10, ELU), batches of {BATCH:,}, {EPOCHS} epochs, mean and "
         f"range of {SEEDS} seeds. Test accuracy at the end with the best of three rates each: "
         f"{listed(numbers['tuned'])}. With {SHARED_RATE:g} for all: {listed(numbers['shared'])}; that costs "
-        f"Adam {lost('Adam'):.1f} points and SGD {lost('SGD'):.1f}: a comparison at one rate compares how well it suits "
-        "each. Pixels are standardised; seconds are those of training alone, on this machine."
+        f"Adam {lost('Adam'):.1f} points and SGD {lost('SGD'):.1f}: a comparison at one rate compares how well it "
+        "suits each. Pixels are standardised; seconds are those of training alone, on this machine."
     )
     return text if real else f"{text} {GENERATED}"
 

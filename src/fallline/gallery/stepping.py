@@ -1,4 +1,4 @@
-"""Optimizers at their defaults: as a recipe for the trainer, and on gradients that are given, where there is no model."""
+"""Optimizers at their defaults: as a recipe for the trainer, and on given gradients where there is no model."""
 
 from __future__ import annotations
 
