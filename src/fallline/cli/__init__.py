@@ -11,6 +11,7 @@ import typer
 
 from fallline.cli import contestants, data, doctor, gallery, optimizers, results, score
 from fallline.cli.exit_codes import run
+from fallline.cli.memory import memory
 from fallline.cli.profile.command import profile
 from fallline.cli.race.command import race
 from fallline.cli.step.command import step
@@ -33,6 +34,7 @@ app.command("score")(score.score)
 app.command("step")(step)
 app.command("gallery")(gallery.gallery)
 app.command("profile")(profile)
+app.command("memory")(memory)
 
 
 def _print_version(wanted: bool) -> None:
