@@ -7,6 +7,7 @@ Races go on where they were stopped.  Writes ``src/fallline/gallery/data/languag
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -30,6 +31,9 @@ COMMAND = "python -m benchmarks.language_and_vision"
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+    parser.add_argument("--stored", action="store_true", help="race nothing; write the studies that have ended")
+    racing = not parser.parse_args().stored
     WORK.mkdir(parents=True, exist_ok=True)
     found: dict[str, Any] = {}
     for name, field in TASKS.items():
@@ -37,7 +41,11 @@ def main() -> int:
         known = records()[name][data_family(workload.data_name)]
         settings = {title: known["by_method"][method]["setting"] for title, method in METHODS.items()}
         results = WORK / f"{name}.sqlite"
-        race(name, contestants(name, settings), results)
+        if racing:
+            race(name, contestants(name, settings), results)
+        steps = steps_to_target(results)
+        if not steps["adamw"]:
+            continue
         found[name] = {
             "field": field,
             "data": workload.data_name,
@@ -45,7 +53,7 @@ def main() -> int:
             "target": workload.target,
             "max_steps": workload.max_steps,
             "settings": settings,
-            "steps": {title: steps_to_target(results, title) for title in METHODS},
+            "steps": steps,
         }
         # After every task: who ends it early has what is there.
         OUT.write_text(json.dumps(stored(found), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -53,8 +61,9 @@ def main() -> int:
 
 
 def stored(found: Mapping[str, Any]) -> dict[str, Any]:
+    counts = ", ".join(f"{name} ({len(task['steps']['adamw'])} studies)" for name, task in found.items())
     return {
-        "what": f"races of {', '.join(METHODS)} on {', '.join(found)}, {STUDIES} studies each",
+        "what": f"races of {' and '.join(METHODS)} on {counts}",
         "command": COMMAND,
         "machine": machine.describe(),
         "tasks": found,
@@ -82,11 +91,15 @@ def race(name: str, file: Path, results: Path) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
-def steps_to_target(results: Path, contestant: str) -> list[int | None]:
-    """By study; None where the target was not met within the budget."""
-    query = "select study, steps_to_target from trial where contestant = ? and kind = 'race' order by study"
-    with Results(results, writable=False) as stored:
-        return [None if steps is None else int(steps) for _, steps in stored.store.rows(query, (contestant,))]
+def steps_to_target(results: Path) -> dict[str, list[int | None]]:
+    """Contestant → steps by study, of the studies that both have ended; None where the target was missed."""
+    if not results.exists():
+        return {name: [] for name in METHODS}
+    query = "select study, steps_to_target from trial where contestant = ? and kind = 'race' and status != ''"
+    with Results(results, writable=False) as file:
+        ended = {name: dict(map(tuple, file.store.rows(query, (name,)))) for name in METHODS}
+    both = sorted(set.intersection(*map(set, ended.values())))
+    return {name: [by_study[study] for study in both] for name, by_study in ended.items()}
 
 
 if __name__ == "__main__":

@@ -129,16 +129,17 @@ def caption(
         verdict = "so that the edge is larger on vision"
     else:
         verdict = "so that these races cannot tell on which of the two it is larger"
-    studies = len(next(iter(tasks.values()))["steps"]["sgd"])
+    studies = {name: len(task["steps"]["sgd"]) for name, task in tasks.items()}
+    raced = ", ".join(f"{counted(count, 'study', 'studies')} of {name}" for name, count in studies.items())
     names = {field: ", ".join(name for name, task in tasks.items() if task["field"] == field) for field in FIELDS}
     text = (
         f"SGD with Nesterov's momentum takes {shown['language']} AdamW's steps to the target on language "
         f"({names['language']}) and {shown['vision']} on vision ({names['vision']}), {difference.ratio:.2f} times as "
         f"many ({low:.2f} to {high:.2f}), {verdict}. Both are at the best of the same number of settings for each "
-        f"task; {counted(studies, 'study', 'studies')} each."
+        f"task; {raced}."
     )
     counted_misses = [
-        f"{method} in {count} of {studies} on {name}"
+        f"{method} in {count} of {studies[name]} on {name}"
         for name, found in missed.items()
         for method, count in found.items()
         if count
