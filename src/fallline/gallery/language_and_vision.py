@@ -20,7 +20,8 @@ from fallline.measure.student import t_quantile
 
 LEVEL = 0.95
 FIELDS = ("language", "vision")
-TICKS = (0.7, 0.8, 0.9, 1.0, 1.2, 1.4, 1.6, 2.0, 2.5, 3.0)
+NEAR, FAR = (0.8, 0.9, 1.0, 1.2, 1.4, 1.7, 2.0, 2.5), (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Ticks of a short and of a long axis."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +58,7 @@ def exhibit(wishes: Wishes) -> Exhibit:
     rows.append(Interval("language / vision", difference.ratio, *difference.bounds, strong=True))
     low = min(0.9, *(0.95 * row.low for row in rows))
     high = max(1.1, *(1.05 * row.high for row in rows))
-    ticks = {tick: f"{tick:g}×" for tick in TICKS if low <= tick <= high}
+    ticks = {tick: f"{tick:g}×" for tick in (FAR if high > 3 * low else NEAR) if low <= tick <= high}
     figure = Intervals(
         "language_and_vision", "SGD's steps to the target over AdamW's",
         Axis("ratio of steps", low, high, ticks, log=True), rows, 1.0, "no edge",
