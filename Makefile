@@ -8,7 +8,7 @@ NATIVE := $(shell find src/fallline/native -name '*.cpp' -o -name '*.h' 2>/dev/n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-authors test-distributed lint format stubs docs site race race-checks leaderboard targets bench bench-compiled statistics quality peers wheel clean
+.PHONY: help setup test test-authors test-distributed test-logs test-pages lint format stubs docs site race race-checks leaderboard targets bench bench-compiled statistics quality peers wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -44,6 +44,12 @@ test: lint ## all checks: ruff, mypy, pytest
 
 test-authors: setup peers .venv/.authors ## trajectories against other packages, the authors' own among them
 	CI=true $(BIN)/python -m pytest tests/authors </dev/null
+
+test-logs: setup .venv/.logs ## --log with every tracker, on this machine alone
+	CI=true $(BIN)/python -m pytest tests/logs </dev/null
+
+test-pages: setup .venv/.pages ## pages in a real browser; installs chromium where it is missing
+	CI=true $(BIN)/python -m pytest -n 1 tests/pages </dev/null
 
 test-distributed: setup ## every optimizer and format in two and three processes, and checkpoints between them; minutes
 	CI=true $(BIN)/python -m pytest -n0 tests/distributed/everything </dev/null
@@ -123,6 +129,25 @@ peers: .venv/.peers ## install the packages we compare with
 	@$(PIP) install --no-deps \
 	    bitsandbytes torchao pytorch_optimizer schedulefree lion-pytorch timm </dev/null
 	@DS_BUILD_OPS=0 $(PIP) install --no-deps --no-build-isolation deepspeed </dev/null
+	@touch $@
+
+# MLflow without its server; with SQLAlchemy it writes its own database.
+.venv/.logs: constraints.txt | .venv/.ready
+	@echo "Installing trackers"
+	@$(PIP) install -c constraints.txt alembic mlflow-skinny pandas sqlalchemy trackio wandb </dev/null
+	@touch $@
+
+# Debian's chromium; the browsers that playwright would download are not needed.
+.venv/.pages: constraints.txt | .venv/.ready
+	@command -v chromium >/dev/null || { \
+	    test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { \
+	        echo "The tests of pages need chromium; on Debian: apt-get install chromium" >&2; exit 1; }; \
+	    echo "Installing chromium"; \
+	    apt-get -qq update && \
+	    DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends chromium fonts-dejavu-core \
+	        </dev/null >/dev/null; }
+	@echo "Installing playwright and axe"
+	@$(PIP) install -c constraints.txt playwright axe-playwright-python </dev/null
 	@touch $@
 
 .venv/.authors: | .venv/.ready

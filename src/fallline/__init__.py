@@ -29,6 +29,7 @@ _PUBLIC = {
     "FullMatrixAdagrad": "fallline.teaching",
     "LineSearchGD": "fallline.teaching",
     "lr_range_test": "fallline.training.lr_range_test",
+    "results": "fallline.report.notebook",
     "Workload": "fallline.workloads",
 }
 

@@ -16,7 +16,8 @@ import pytest
 
 from fallline.document.blocks import Document, Paragraph, Snippet, Table, Verdict
 from fallline.document.cells import Column, Text
-from fallline.document.figures import Axis, Chart, HeatMap, Mark, Series, Tile
+from fallline.document.figures import Axis, Bar, Chart, HeatMap, Mark, Part, Series, StackedBars, Tile
+from fallline.document.html.bars import bars_figure
 from fallline.document.html.charts import chart_figure
 from fallline.document.html.descriptions import description
 from fallline.document.html.fragment import fragment
@@ -152,6 +153,21 @@ def test_a_band_is_two_lines_with_the_space_between_filled() -> None:
     assert [(one["line"], one["band"]) for one in figure["series"]] == [(2, [0, 1]), (3, None)]
     colours = [figure["traces"][at]["line"]["color"] for at in (2, 3)]
     assert colours == ["@series-1", "@series-2"]
+
+
+def test_stacked_bars_have_a_trace_for_each_section_and_a_table() -> None:
+    bars = [Bar("adamw", [Part("weights", 2.0), Part("states", 4.0)]), Bar("<lion>", [Part("weights", 2.0)])]
+    stacked = StackedBars("memory", "Memory", "MB", bars, [Mark(5.0, "5 MB"), Mark(500.0, "far away")])
+    figure = bars_figure(stacked)
+    assert [(trace["x"], trace["name"]) for trace in figure["traces"]] == [
+        ([2.0, 2.0], "weights"),
+        ([4.0, 0], "states"),
+    ]
+    assert figure["traces"][0]["y"] == ["adamw", "&lt;lion&gt;"]
+    assert [shape["x0"] for shape in figure["layout"]["shapes"]] == [5.0]
+    words = Elements(content("a", [Section("a", "Memory", Document([stacked]))])).words
+    assert "<lion>" in words and "in all" in words
+    assert description(stacked).startswith("Memory. adamw, 6.00 MB: weights 2.00, states 4.00.")
 
 
 def test_figures_of_one_place_are_tabs() -> None:

@@ -52,6 +52,8 @@ class Verdict:
     text: str
     data: str = ""
     file: str = ""
+    headline: bool = False
+    """Whether a page puts it above all others; without any, the first is there."""
     detail: bool = False
 
     @property

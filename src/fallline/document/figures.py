@@ -31,8 +31,10 @@ class Series:
     """Whether it goes on from the series before it, in the same colour and dashed: not measured, but expected."""
     ends: bool = False
     """Whether its last point is an end worth a dot: there is no more of it because it has arrived."""
+    scattered: bool = False
+    """Whether its points are measurements in no order, drawn as dots with their intervals and without a line."""
     words: Sequence[str] | None = None
-    """The words beside its points; an empty text leaves a point without words."""
+    """The words beside its points, which then have dots; an empty text leaves a point without words."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,8 +61,6 @@ class Chart:
     marks: Sequence[Mark] = ()
     direct: bool = False
     """Whether lines carry their names at their ends, where a legend would be a detour."""
-    points: bool = False
-    """Whether every point of a line has a dot, because few were measured."""
     place: str = ""
     """Figures that follow each other and have the same place show the same from several sides; a page shows one of
     them at a time."""
@@ -137,13 +137,6 @@ class Intervals:
     reference: float
     reference_text: str
     caption: str = ""
-    points: bool = False
-    """Whether every point of a line has a dot, because few were measured."""
-    place: str = ""
-    """Figures that follow each other and have the same place show the same from several sides; a page shows one of
-    them at a time."""
-    view: str = ""
-    """The side that this one shows, in a word or two."""
     detail: bool = True
 
 

@@ -40,7 +40,6 @@ def exhibit(wishes: Wishes) -> Exhibit:
         Axis("minutes", 4.3, 50.0, {5: "5", 7: "7", 10: "10", 15: "15", 20: "20", 30: "30", 45: "45"}, log=True),
         [Series("", days, minutes, words=[_words(taken, words) for _, taken, words in RECORDS])],
         steps=True,
-        points=True,
         direct=True,
     )  # fmt: skip
     gains = {words or date: before / after for (date, after, words), before in zip(RECORDS[1:], minutes, strict=False)}

@@ -59,8 +59,19 @@ def draw_frame(axes: Any, x: Axis, y: Axis | None = None) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
+def _draw_dots(axes: Any, series: Series, colour: str) -> None:
+    edges = None
+    if series.low is not None and series.high is not None:
+        below = [max(0.0, y - low) for y, low in zip(series.y, series.low, strict=True)]
+        edges = [below, [max(0.0, high - y) for y, high in zip(series.y, series.high, strict=True)]]
+    axes.errorbar(series.x, series.y, edges, fmt="o", markersize=5, elinewidth=1.2, color=colour, label=series.name)
+
+
 def _draw_line(axes: Any, chart: Chart, series: Series, style: dict[str, Any]) -> None:
     label = None if series.extends else series.name
+    if series.scattered:
+        _draw_dots(axes, series, style["color"])
+        return
     if chart.steps:
         axes.step(series.x, series.y, where="post", label=label, **style)
     else:
@@ -70,7 +81,7 @@ def _draw_line(axes: Any, chart: Chart, series: Series, style: dict[str, Any]) -
         axes.fill_between(series.x, series.low, series.high, step=step, color=style["color"], alpha=0.15, linewidth=0)
     if series.ends:
         axes.plot(series.x[-1:], series.y[-1:], "o", color=style["color"], markersize=5, zorder=3)
-    if chart.points:
+    if series.words is not None:
         axes.plot(series.x, series.y, "o", color=style["color"], markersize=5, zorder=3)
     for x, y, words in zip(series.x, series.y, series.words or (), strict=False):
         axes.annotate(words, (x, y), xytext=(6, 4), textcoords="offset points", fontsize=8.5, color=MARK)

@@ -19,7 +19,9 @@ COLOURS = 11
 """Colours of lines in the page's style."""
 DASHES = ("solid", "6px,2px", "2px,2px", "8px,2px,2px,2px")
 """Dashes change with every third line, so that neighbours differ without colour."""
-WIDTH, DOT, SMALL_DOT = 2.0, 8, 5
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
+"""Of points, which differ without colour too."""
+WIDTH, DOT = 2.0, 8
 BAND = 0.16
 """The opacity of bands."""
 
@@ -40,9 +42,10 @@ def chart_figure(chart: Chart) -> dict[str, Any]:
         if extended:  # dashes say what is expected
             style["dash"] = DASHES[2] if series.extends else DASHES[0]
         entry = {"name": series.name, "colour": style["color"], "dash": style["dash"], "extends": series.extends}
-        made = _traces(chart, series, style)
+        made = [_dots(series, style, number - 1)] if series.scattered else _traces(chart, series, style)
         places = range(len(traces), len(traces) + len(made))
         entry |= {"traces": list(places), "line": places[-1], "band": list(places[:2]) if len(made) == 3 else None}
+        entry |= {"dash": "dot", "symbol": _symbol(number - 1)} if series.scattered else {}
         traces += made
         listed.append(entry)
     return {"kind": "chart", "traces": traces, "layout": _layout(chart), "series": listed}
@@ -53,6 +56,10 @@ def line_style(index: int) -> dict[str, Any]:
     turn, colour = divmod(index, COLOURS)
     dash = DASHES[(colour // 3 + turn) % len(DASHES)]
     return {"color": f"@series-{colour + 1}", "dash": dash, "width": WIDTH}
+
+
+def _symbol(index: int) -> str:
+    return SYMBOLS[index % len(SYMBOLS)]
 
 
 def _traces(chart: Chart, series: Series, style: dict[str, Any]) -> list[dict[str, Any]]:
@@ -67,15 +74,37 @@ def _traces(chart: Chart, series: Series, style: dict[str, Any]) -> list[dict[st
         filled = {"fill": "tonexty", "fillcolor": f"{style['color']}/{BAND}"}
         found = [{**unseen, "y": packed(series.low)}, {**unseen, **filled, "y": packed(series.high)}]
     drawn = {**shared, "mode": "lines", "y": packed(series.y), "line": line, "showlegend": not series.extends}
-    if chart.points:
-        drawn |= {"mode": "lines+markers", "marker": {"size": SMALL_DOT, "color": style["color"]}}
-    elif series.ends:
+    if series.ends:
         sizes = [0] * (len(series.x) - 1) + [DOT]
         drawn |= {"mode": "lines+markers", "marker": {"size": sizes, "color": style["color"], "line": {"width": 0}}}
     if series.words is not None:
-        drawn |= {"mode": f"{drawn['mode']}+text", "text": [plain(words) for words in series.words]}
+        drawn |= {"mode": "lines+markers+text", "marker": {"size": DOT - 2, "color": style["color"]}}
+        drawn |= {"text": [plain(words) for words in series.words]}
         drawn |= {"textposition": "top right", "textfont": {"color": "@muted"}}
     return [*found, drawn]
+
+
+def _dots(series: Series, style: dict[str, Any], index: int) -> dict[str, Any]:
+    """Points without a line; an interval is a bar through its point."""
+    found: dict[str, Any] = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": plain(series.name),
+        "x": packed(series.x),
+        "y": packed(series.y),
+        "marker": {"size": DOT, "color": style["color"], "symbol": _symbol(index)},
+    }
+    if series.low is not None and series.high is not None:
+        found["error_y"] = {
+            "type": "data",
+            "symmetric": False,
+            "array": packed([high - y for y, high in zip(series.y, series.high, strict=True)]),
+            "arrayminus": packed([y - low for y, low in zip(series.y, series.low, strict=True)]),
+            "color": style["color"],
+            "thickness": 1.2,
+            "width": 0,
+        }
+    return found
 
 
 def _layout(chart: Chart) -> dict[str, Any]:
@@ -84,7 +113,7 @@ def _layout(chart: Chart) -> dict[str, Any]:
         "yaxis": _axis(chart.y),
         "annotations": [label_above(chart.y.label), *(_mark_text(mark.y, mark.text, chart.y) for mark in chart.marks)],
         "shapes": [_mark_line(mark.y) for mark in chart.marks],
-        "hovermode": "x unified",
+        "hovermode": "closest" if any(series.scattered for series in chart.series) else "x unified",
     }
 
 

@@ -5,8 +5,19 @@ from __future__ import annotations
 import functools
 import importlib.resources
 
-from fallline.document.blocks import Block, Document, Heading, Note, Paragraph, Snippet, Table, Verdict, map_table
-from fallline.document.figures import HeatMap
+from fallline.document.blocks import (
+    Block,
+    Document,
+    Heading,
+    Note,
+    Paragraph,
+    Snippet,
+    Table,
+    Verdict,
+    bars_table,
+    map_table,
+)
+from fallline.document.figures import HeatMap, StackedBars
 from fallline.document.html.tables import table_element
 from fallline.document.html.tags import element, text
 
@@ -25,6 +36,8 @@ def _style() -> str:
 def _shown(block: Block) -> str:
     if isinstance(block, HeatMap):
         block = map_table(block)
+    if isinstance(block, StackedBars):
+        block = bars_table(block)
     if isinstance(block, Table):
         title = element("p", element("strong", text(block.title))) if block.title else ""
         return title + table_element(block)

@@ -84,7 +84,7 @@ def _header(title: str, live: bool) -> str:
     status = element("span", "", id="live", class_="live", role="status", data_live="") if live else ""
     theme = element("button", "Light or dark", type="button", id="theme", class_="tool")
     mark = element("span", "fallline", class_="mark")
-    return element("header", mark + element("span", text(title), class_="title") + status + theme, class_="top")
+    return element("header", mark + element("h1", text(title), class_="title") + status + theme, class_="top")
 
 
 def _policy(digests: Sequence[str], live: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from fallline.document.blocks import (
@@ -16,10 +16,12 @@ from fallline.document.blocks import (
     Snippet,
     Table,
     Verdict,
+    bars_table,
     map_table,
 )
 from fallline.document.csv import csv_text
-from fallline.document.figures import Chart, Figure, HeatMap, Panels
+from fallline.document.figures import Chart, Figure, HeatMap, Panels, StackedBars
+from fallline.document.html.bars import bars_figure
 from fallline.document.html.charts import chart_figure
 from fallline.document.html.descriptions import description
 from fallline.document.html.fragment import sentence
@@ -30,6 +32,8 @@ from fallline.document.html.tags import element, file_name, opening, text
 
 FEW_ROWS = 4
 """A table with fewer rows needs no filter."""
+LONG = 110
+"""Characters of a verdict from which on it is no headline."""
 
 
 class Islands:
@@ -50,7 +54,7 @@ def section(identity: str, kind: str, document: Document, islands: Islands) -> s
     names = (f"{identity}-{number}" for number in itertools.count())
     parts = [_answer(kind, document.blocks)]
     parts += [_table(next(names), table, islands) for table in tables[:1]]
-    parts += [_place(next(names), list(place), islands) for place in _places(figures)]
+    parts += [_place(next(names), place, islands) for place in _places(figures)]
     parts += [_table(next(names), table, islands) for table in tables[1:]]
     parts += [_notes(document.blocks), _provenance(document.provenance)]
     return element("article", "".join(parts), id=identity, class_="result")
@@ -61,14 +65,19 @@ def section(identity: str, kind: str, document: Document, islands: Islands) -> s
 
 def _answer(kind: str, blocks: Sequence[Block]) -> str:
     """The verdict on top, then what was asked and code to paste."""
-    first, *others = [block.text for block in blocks if isinstance(block, Verdict)] or [""]
+    first, *others = [verdict.text for verdict in verdicts(blocks)] or [""]
     parts = [element("p", text(kind), class_="kind")]
-    parts += [element("h2", text(first))] if first else []
+    parts += [element("h2", text(first), class_="long" if len(first) > LONG else None)] if first else []
     parts += [element("p", text(line)) for line in others]
     asked = [block for block in blocks if _is_sentence(block) and not block.detail]
     parts += [element("div", "".join(map(sentence, asked)), class_="asked")] if asked else []
     parts += [_snippet(block) for block in blocks if isinstance(block, Snippet)]
     return element("section", "".join(parts), class_="answer")
+
+
+def verdicts(blocks: Sequence[Block]) -> list[Verdict]:
+    """The headline, then the others as they stand."""
+    return sorted((block for block in blocks if isinstance(block, Verdict)), key=lambda one: not one.headline)
 
 
 def _is_sentence(block: Block) -> bool:
@@ -123,10 +132,18 @@ def _table(identity: str, table: Table, islands: Islands) -> str:
 # ------------------------------------------------------------------ figures
 
 
-def _places(figures: Iterable[Figure]) -> Iterable[Iterable[Figure]]:
+def _places(figures: Iterable[Figure]) -> Iterator[list[Figure]]:
     """Figures that stand in one place; those without a place have one each."""
     numbers = itertools.count()
-    return (group for _, group in itertools.groupby(figures, lambda one: getattr(one, "place", "") or next(numbers)))
+    return (list(group) for _, group in itertools.groupby(figures, lambda one: _place_of(one) or next(numbers)))
+
+
+def _place_of(figure: Figure) -> str:
+    return figure.place if isinstance(figure, Chart) else ""
+
+
+def _view_of(figure: Figure) -> str:
+    return figure.view if isinstance(figure, Chart) else ""
 
 
 def _place(identity: str, figures: Sequence[Figure], islands: Islands) -> str:
@@ -135,12 +152,7 @@ def _place(identity: str, figures: Sequence[Figure], islands: Islands) -> str:
     names = [f"{identity}-{at}" for at in range(len(figures))]
     tabs = "".join(
         element(
-            "button",
-            text(_view(figure)),
-            type="button",
-            role="tab",
-            id=f"{name}-tab",
-            aria_controls=f"{name}-panel",
+            "button", text(_view_of(figure)), type="button", role="tab", id=f"{name}-tab", aria_controls=f"{name}-panel"
         )
         for name, figure in zip(names, figures, strict=True)
     )
@@ -150,13 +162,13 @@ def _place(identity: str, figures: Sequence[Figure], islands: Islands) -> str:
         )
         for name, figure in zip(names, figures, strict=True)
     )
-    return (
-        element("div", tabs, class_="tabs views", role="tablist", aria_label=getattr(figures[0], "place", "")) + panels
-    )
+    return element("div", tabs, class_="tabs views", role="tablist", aria_label=_place_of(figures[0])) + panels
 
 
-def _view(figure: Figure) -> str:
-    return figure.view if isinstance(figure, Chart) else figure.title
+def _made(figure: Chart | HeatMap | StackedBars) -> dict[str, Any]:
+    if isinstance(figure, HeatMap):
+        return map_figure(figure)
+    return bars_figure(figure) if isinstance(figure, StackedBars) else chart_figure(figure)
 
 
 def _figure(identity: str, figure: Figure, islands: Islands) -> str:
@@ -165,7 +177,7 @@ def _figure(identity: str, figure: Figure, islands: Islands) -> str:
     if isinstance(figure, Panels):
         return _panels(identity, figure, islands)
     is_map = isinstance(figure, HeatMap)
-    made = map_figure(figure) if isinstance(figure, HeatMap) else chart_figure(figure)
+    made = _made(figure)
     title, caption = (figure.caption or figure.title, "") if is_map else (figure.title, figure.caption)
     islands.figures[identity] = {**made, "name": file_name(figure.name), "title": title}
     saves = "".join(
@@ -175,13 +187,15 @@ def _figure(identity: str, figure: Figure, islands: Islands) -> str:
     )
     head = element("h3", text(title)) + element("div", saves, class_="tools")
     caption = element("p", text(caption), class_="caption") if caption else ""
+    hint = element("p", "Bands are shown for six lines at most.", class_="caption hint", hidden="")
     legend = element("div", "", class_="legend", role="group", aria_label=f"Shown in {title}")
     plot = element("div", "", class_="plot", id=identity, role="img", aria_label=description(figure))
     table = ""
-    if isinstance(figure, HeatMap):
-        table = element("summary", "The same as a table") + table_element(map_table(figure))
+    if not isinstance(figure, Chart):
+        shown = map_table(figure) if isinstance(figure, HeatMap) else bars_table(figure)
+        table = element("summary", "The same as a table") + table_element(shown)
         table = element("details", table, class_="scroll")
-    inner = element("div", head, class_="bar") + caption + legend + plot + table
+    inner = element("div", head, class_="bar") + caption + hint + legend + plot + table
     return element("section", inner, class_="block figure")
 
 

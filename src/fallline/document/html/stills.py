@@ -1,15 +1,15 @@
-"""Figures that a page shows as pictures: landscapes, strips, intervals and stacked bars."""
+"""Figures that a page shows as pictures: landscapes, strips and intervals."""
 
 from __future__ import annotations
 
 import base64
 
-from fallline.document.figures import Figure, Intervals, Landscape, StackedBars, Strip
+from fallline.document.figures import Figure, Intervals, Landscape, Strip
 from fallline.document.html.descriptions import description
 from fallline.document.html.tags import element, file_name, opening, text
 from fallline.document.picture import png
 
-STILLS = (Landscape, Strip, Intervals, StackedBars)
+STILLS = (Landscape, Strip, Intervals)
 
 
 def still(figure: Figure) -> str:

@@ -1,5 +1,6 @@
 // Figures: drawn by the plotting library when they come into view, with a legend of buttons, and saved as files.
 
+const MOST_BANDS = 6;
 const hiddenSeries = new Map(); // figure → names of series that the reader has switched off
 const drawn = new Map(); // element → its figure
 let figures = {};
@@ -52,10 +53,17 @@ function isShown(id, name) {
   return !(hiddenSeries.get(id) || new Set()).has(name);
 }
 
+function bandsOf(id, figure) {
+  return figure.series.filter((series) => series.band && isShown(id, series.name));
+}
+
 function plotOf(id, figure, { scheme, height, size, exported }) {
   const colours = resolver(scheme);
   const visible = new Map();
   for (const series of figure.series) for (const at of series.traces) visible.set(at, isShown(id, series.name));
+  // More bands than eyes can take apart would hide the lines; they come back as lines are switched off.
+  const banded = bandsOf(id, figure);
+  if (banded.length > MOST_BANDS) for (const series of banded) for (const at of series.band) visible.set(at, false);
   const traces = figure.traces.map((trace, at) => ({ ...trace, visible: visible.get(at) ?? true, legendgroup: trace.name }));
   let layout = merged(baseLayout(size, height), figure.layout);
   if (exported) layout = merged(layout, exported);
@@ -79,6 +87,7 @@ async function draw(element) {
   const { data, layout } = plotOf(element.id, figure, { height: heightOf(element, figure), size });
   await Plotly.react(element, data, layout, { displayModeBar: false, responsive: true, doubleClick: "reset" });
   drawn.set(element, figure);
+  element.closest(".figure").querySelector(".hint").hidden = bandsOf(element.id, figure).length <= MOST_BANDS;
   element.dataset.drawn = "true";
 }
 
@@ -113,20 +122,29 @@ function toggle(block, id, name, alone) {
   if (drawn.has(element)) draw(element);
 }
 
+// The library's symbols, for the legend.
+const DOTS = {
+  circle: "M15 5a4 4 0 1 1-8 0a4 4 0 1 1 8 0z", square: "M7.5 1.5h7v7h-7z", diamond: "M11 0l5 5l-5 5l-5-5z",
+  "triangle-up": "M11 0.5l4.6 8.5h-9.2z", x: "M8 0.5l3 3l3-3l1.5 1.5l-3 3l3 3l-1.5 1.5l-3-3l-3 3l-1.5-1.5l3-3l-3-3z",
+  star: "M11 0l1.5 3.4l3.6 0.4l-2.7 2.4l0.8 3.6l-3.2-1.9l-3.2 1.9l0.8-3.6l-2.7-2.4l3.6-0.4z",
+};
+
 function swatch(series) {
-  const dash = { solid: "" }[series.dash] ?? series.dash.replaceAll("px", "");
+  const dash = series.dash === "solid" ? "" : series.dash.replaceAll("px", "");
   const colour = `var(--${series.colour.slice(1)})`;
   const namespace = "http://www.w3.org/2000/svg";
   const svg = document.createElementNS(namespace, "svg");
   svg.setAttribute("width", "22");
   svg.setAttribute("height", "10");
   svg.setAttribute("aria-hidden", "true");
-  const shape = document.createElementNS(namespace, series.dash === "tile" ? "rect" : "line");
-  const given = series.dash === "tile"
-    ? { x: 5, y: 0, width: 12, height: 10, rx: 2 }
-    : { x1: 0, x2: 22, y1: 5, y2: 5, "stroke-width": 2.5, "stroke-dasharray": dash };
+  const filled = series.dash === "tile" || series.dash === "dot";
+  const shape = document.createElementNS(namespace, { tile: "rect", dot: "path" }[series.dash] ?? "line");
+  const given = {
+    tile: { x: 5, y: 0.5, width: 12, height: 9, rx: 2, stroke: "var(--muted)", "stroke-width": 0.5 },
+    dot: { d: DOTS[series.symbol] },
+  }[series.dash] ?? { x1: 0, x2: 22, y1: 5, y2: 5, "stroke-width": 2.5, "stroke-dasharray": dash };
   for (const [key, value] of Object.entries(given)) shape.setAttribute(key, value);
-  shape.style[series.dash === "tile" ? "fill" : "stroke"] = colour;
+  shape.style[filled ? "fill" : "stroke"] = colour;
   svg.append(shape);
   return svg;
 }
@@ -148,6 +166,14 @@ function initLegend(block, id, figure) {
   }
 }
 
+function edgesOf(figure, series, y) {
+  if (series.band) return series.band.map((at) => numbersOf(figure.traces[at].y));
+  const error = figure.traces[series.line].error_y;
+  if (!error) return [[], []];
+  const [above, below] = [numbersOf(error.array), numbersOf(error.arrayminus)];
+  return [y.map((value, at) => value - below[at]), y.map((value, at) => value + above[at])];
+}
+
 function figureRows(figure) {
   if (figure.kind === "map") {
     const rows = [["column", "row", "text"]];
@@ -158,10 +184,14 @@ function figureRows(figure) {
     }
     return rows;
   }
+  if (figure.kind === "bars") {
+    const rows = figure.traces.flatMap((trace, at) => trace.y.map((bar, j) => [bar, figure.series[at].name, trace.x[j]]));
+    return [["bar", "part", "value"], ...rows];
+  }
   const rows = [["series", "x", "y", "low", "high"]];
   for (const series of figure.series) {
     const [x, y] = [numbersOf(figure.traces[series.line].x), numbersOf(figure.traces[series.line].y)];
-    const [low, high] = series.band ? series.band.map((at) => numbersOf(figure.traces[at].y)) : [[], []];
+    const [low, high] = edgesOf(figure, series, y);
     for (let at = 0; at < x.length; at += 1) rows.push([series.name, x[at], y[at], low[at], high[at]]);
   }
   return rows;
@@ -173,7 +203,7 @@ async function saveFigure(id, form) {
   const Plotly = await loadPlotting();
   const [width, height] = [960, figure.kind === "chart" ? 560 : 160 + 64 * figure.rows];
   const exported = {
-    width, height, autosize: false, paper_bgcolor: "#ffffff", showlegend: figure.kind === "chart", margin: { t: 76, r: 24, l: 24, b: 24 },
+    width, height, autosize: false, paper_bgcolor: "#ffffff", showlegend: figure.kind !== "map", margin: { t: 76, r: 24, l: 24, b: 24 },
     title: { text: figure.title.replaceAll("&", "&amp;").replaceAll("<", "&lt;"), x: 0.02, xanchor: "left", y: 0.97, yanchor: "top" },
     legend: { x: 1.02, y: 1 },
   };
