@@ -54,7 +54,7 @@ def document(summary: Summary, path: Path) -> Document:
 def _answer(summary: Summary) -> list[Block]:
     found = answer_of(summary)
     code = [] if found.code is None else [Snippet(found.code, "python")]
-    return [*(Verdict(line) for line in found.lines), *code]
+    return [*(Verdict(line, headline=line in summary.lines) for line in found.lines), *code]
 
 
 def plan_document(plan: Estimate) -> Document:
@@ -97,13 +97,15 @@ def _head(summary: Summary, numbered: bool) -> list[str]:
 
 def _of_one(summary: Summary) -> list[Table]:
     rows = summary.board.rows
-    found = [table_of(_one_workload(summary), rows)]
-    return [*found, table_of(_spread(summary), rows)] if summary.board.studies > 1 else found
+    found = [table_of(_one_workload(summary), rows, name="Leaderboard")]
+    if summary.board.studies > 1:
+        found.append(table_of(_spread(summary), rows, name="How far studies differ"))
+    return found
 
 
 def _of_several(summary: Summary) -> list[Table]:
     rows = summary.board.rows
-    found = [table_of(_scores(summary), rows), table_of(_both_axes(summary), rows)]
+    found = [table_of(_scores(summary), rows, name="Leaderboard"), table_of(_both_axes(summary), rows, name="Costs")]
     for clock in summary.boards:
         if clock != WALL:
             found.append(table_of(_by_workload(summary, clock), rows, f"Median {clock} to target, by workload"))
@@ -298,7 +300,7 @@ def _quality(quality: Quality) -> Table:
         values = quality.values[name]
         spread: Cell = Range(min(values), max(values)) if values else Missing()
         rows.append((Text(name), number(quality.median(name)), spread))
-    return Table("", columns, rows)
+    return Table("", columns, rows, name=f"{quality.workload}: {quality.metric} at equal time")
 
 
 def _qualities(summary: Summary) -> list[Field]:
