@@ -117,6 +117,6 @@ class Ranks:
 def _timeout_of(group: dist.ProcessGroup) -> timedelta | None:
     """How long the group waits for a process; None, which is torch's default, if this torch does not tell."""
     try:
-        return group._get_backend(group._device_types[0]).options._timeout  # type: ignore[attr-defined, no-any-return]
+        return group._get_backend(group._device_types[0]).options._timeout
     except (AttributeError, IndexError, RuntimeError):
         return None
