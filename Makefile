@@ -69,8 +69,9 @@ race: setup ## five optimizers on chars, in rounds until one can be taken: at mo
 	@mkdir -p build
 	$(BIN)/fallline race --anew --minutes 5 --results build/race-chars.sqlite
 
-race-checks: setup ## what a race must survive and may cost: kills, lost workers, twins, overhead, wrong verdicts; half an hour
+race-checks: setup ## what a race must survive and may cost: kills, lost workers, twins, wrong verdicts, real races; two hours
 	$(BIN)/python -m benchmarks.race_checks
+	$(BIN)/python -m benchmarks.race_runs
 
 # Single evaluations stay in the results file: they are most of it.
 leaderboard: setup ## AlgoPerf's entries on eight miniatures, 5 trials × 3 studies; two hours, goes on where it stopped

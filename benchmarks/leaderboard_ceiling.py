@@ -32,6 +32,8 @@ RESAMPLES = 500
 EARLIER = (0.25, 0.5, 0.75, 0.9)
 """Shares of the baseline's time to its target, at which it meets an earlier one."""
 BASELINE = "baseline"
+TIGHTER = (1.0, 1.1, 1.2, 1.3, 1.5, 2.0)
+"""Budgets as multiples of what the baseline needs, the same for all workloads: a rule that looks at nobody's order."""
 PAIRS = dict(zip(ALGOPERF, BASE_WORKLOADS, strict=True))
 """Miniature → AlgoPerf's workload."""
 
@@ -172,6 +174,19 @@ def leaving_out(score: Sequence[float], names: Sequence[str]) -> dict[str, float
 # ------------------------------------------------------------------ earlier targets
 
 
+def tighter_budgets(ours: Times, names: Sequence[str]) -> list[dict[str, float]]:
+    """The order that the stored trials give with shorter budgets: whoever needed longer has missed."""
+    needed = {workload: _median(ours[BASELINE, workload]) for workload in ALGOPERF}
+    found = []
+    for factor in TIGHTER:
+        most = {workload: factor * time for workload, time in needed.items()}
+        cut = {key: [time if time <= most[key[1]] else math.inf for time in studies] for key, studies in ours.items()}
+        missed = sum(math.isinf(_median(studies)) for studies in cut.values())
+        tau = kendall(scores(cut, names, ALGOPERF).tolist(), published(names))[0]
+        found.append({"factor": factor, "misses": missed, "published": tau})
+    return found
+
+
 def earlier_targets(trials: Sequence[Trial], share: float) -> dict[str, Target]:
     """The values that the baseline has after a share of its time to the target, or of its training where it misses."""
     found = {}
@@ -258,6 +273,7 @@ def study(source: Path) -> dict[str, Any]:
         "misses": role_of_misses(ours, theirs, names, late),
         "workloads": by_workload(ours, theirs, names, shares),
         "earlier": [],
+        "budgets": tighter_budgets(ours, names),
     }
     for share in (*EARLIER, 1.0):
         targets = TARGETS if share == 1.0 else earlier_targets(logs, share)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.rows import NO_BAR
 from benchmarks.settings import ROOT
 
 README = ROOT / "README.md"
@@ -89,7 +90,7 @@ def overview(pages: Sequence[Page]) -> str:
 def _with_verdict(cell: Cell | None) -> str:
     if cell is None or cell.ratio == "–":
         return "–"
-    return cell.ratio if cell.verdict.startswith("reached") else f"{cell.ratio}, **not reached**"
+    return cell.ratio if cell.verdict.startswith(("reached", NO_BAR)) else f"{cell.ratio}, **not reached**"
 
 
 def headlines(pages: Sequence[Page]) -> str:

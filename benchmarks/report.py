@@ -36,8 +36,8 @@ def sentence(rows: Sequence[Row], quick: bool = False) -> str:
     text = f"{len(measured) - len(missed)} of {len(measured)} bars reached"
     if missed:
         text += "; not reached: " + "; ".join(f"{row.what} against {row.against}" for row in missed)
-    if len(measured) < len(rows):
-        text += f"; {len(rows) - len(measured)} not measured"
+    if absent := sum(row.value is None for row in rows):
+        text += f"; {absent} not measured"
     return text + "."
 
 

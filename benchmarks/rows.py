@@ -8,13 +8,16 @@ from typing import Any
 
 from fallline.measure.stats import Estimate
 
+NO_BAR = "no bar"
+
 
 @dataclasses.dataclass(frozen=True)
 class Row:
     case: str
     what: str
     against: str
-    bar: float
+    bar: float | None
+    """None for a number that is shown for what it says, without a bar."""
     unit: str = "×"
     value: Estimate | None = None
     at_least: bool = True
@@ -28,7 +31,7 @@ class Row:
 
     @property
     def reached(self) -> bool | None:
-        if self.value is None:
+        if self.value is None or self.bar is None:
             return None
         if not self.strict:
             edge = self.value.high if self.at_least else self.value.low
@@ -39,6 +42,8 @@ class Row:
     def verdict(self) -> str:
         if self.value is None:
             return self.note or "not measured"
+        if self.bar is None:
+            return NO_BAR
         text = "reached" if self.reached else "**not reached**"
         if self.strict and self.value.low < self.bar < self.value.high:
             text += ", the interval includes the bar"
@@ -46,6 +51,8 @@ class Row:
 
     @property
     def bar_text(self) -> str:
+        if self.bar is None:
+            return "–"
         if not self.strict:
             return f"not {'below' if self.at_least else 'above'} {self.bar:g}{self.unit}"
         return f"{'≥' if self.at_least else '≤'} {self.bar:g}{self.unit}"

@@ -78,3 +78,10 @@ def test_an_earlier_target_is_what_the_baseline_has_by_then() -> None:
 
 def test_leaving_entries_out() -> None:
     assert ceiling.leaving_out([3.0, 1.0, 2.0], NAMES) == {"schedule_free_adamw": -1.0, "cyclic_lr": 1.0, "amos": 1.0}
+
+
+def test_a_tighter_budget_is_missed_by_whoever_is_slower_than_the_baseline() -> None:
+    names = ("schedule_free_adamw", "amos", "baseline")
+    times = {(name, w): [seconds] * 3 for name, seconds in zip(names, (8.0, 15.0, 10.0), strict=True) for w in ALGOPERF}
+    found = {row["factor"]: row["misses"] for row in ceiling.tighter_budgets(times, names)}
+    assert found[1.0] == found[1.3] == len(ALGOPERF) and found[1.5] == found[2.0] == 0

@@ -7,6 +7,7 @@ import torch
 from torch.nn import Parameter
 
 import fallline
+from tests.gradients import let_gradients_have
 
 from .trajectories import (
     LOWERINGS,
@@ -102,9 +103,7 @@ def test_parameter_that_requires_no_gradient_is_left_alone():
 def test_gradients_of_another_dtype(dtype, grad_dtype, lowering):
     (p,) = parameters((6, 5), dtype=dtype)
     (q,) = copies([p])
-    if not hasattr(p, "grad_dtype"):
-        pytest.skip("this torch keeps gradients in the parameter's dtype")
-    p.grad_dtype = grad_dtype
+    let_gradients_have(grad_dtype, [p])
     a = fallline.AdamW([p], lr=0.1, **LOWERINGS[lowering])
     b = fallline.AdamW([q], lr=0.1, foreach=False, fused=False)
     for step in range(3):
@@ -136,11 +135,8 @@ FORMS = {
 def test_gradients_that_change_from_step_to_step(options, lowering):
     """What is known of the last step's gradients must never be taken for this step's."""
     params = parameters((6, 5), (4, 3), (2, 3, 5))
-    if not hasattr(params[0], "grad_dtype"):
-        pytest.skip("this torch keeps gradients in the parameter's dtype")
     twins = copies(params)
-    for p in (*params, *twins):
-        p.grad_dtype = None
+    let_gradients_have(None, [*params, *twins])
     ours = fallline.AdamW(params, lr=0.1, **options, **LOWERINGS[lowering])
     reference = fallline.AdamW(twins, lr=0.1, **options, **LOWERINGS["eager"])
     random = torch.Generator().manual_seed(3)
@@ -161,9 +157,7 @@ def test_gradients_that_change_from_step_to_step(options, lowering):
 
 def test_gradients_wider_than_the_parameter_are_used_in_full():
     p = Parameter(torch.zeros(4, dtype=torch.bfloat16))
-    if not hasattr(p, "grad_dtype"):
-        pytest.skip("this torch keeps gradients in the parameter's dtype")
-    p.grad_dtype = torch.float32
+    let_gradients_have(torch.float32, [p])
     opt = fallline.SGD([p], lr=1.0, momentum=0.9)
     p.grad = torch.full((4,), 1.0 + 2**-12)
     opt.step()

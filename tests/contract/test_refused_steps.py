@@ -10,6 +10,7 @@ from torch.nn import Parameter
 
 import fallline
 from fallline.rules import rule
+from tests.gradients import let_gradients_have
 
 from .trajectories import LOWERINGS, Unchanged, assert_same, parameters, run, set_gradients, values
 
@@ -30,9 +31,7 @@ def nothing():
 
 def set_dtype(dtype):
     def spoil(opt, a, b):
-        if not hasattr(b, "grad_dtype"):
-            pytest.skip("this torch keeps gradients in the parameter's dtype")
-        b.grad_dtype = None
+        let_gradients_have(None, [b])
         b.grad = torch.ones(b.shape).to(dtype)
         return nothing
 
@@ -222,9 +221,7 @@ def test_master_weights_follow_nothing_when_the_step_is_refused(lowering):
 
 def test_sparse_gradient_of_another_dtype_is_refused_by_rules_that_take_sparse_ones():
     (p,) = parameters((5, 3))
-    if not hasattr(p, "grad_dtype"):
-        pytest.skip("this torch keeps gradients in the parameter's dtype")
-    p.grad_dtype = None
+    let_gradients_have(None, [p])
     opt = fallline.SGD([p], lr=0.1)
     p.grad = torch.ones(5, 3, dtype=torch.int32).to_sparse()
     with Unchanged(opt), pytest.raises(TypeError, match=r"gradient of parameter 0 .*torch.int32"):
@@ -234,9 +231,7 @@ def test_sparse_gradient_of_another_dtype_is_refused_by_rules_that_take_sparse_o
 @pytest.mark.parametrize("lowering", [name for name in LOWERINGS if name != "compiled"])
 def test_real_gradient_of_a_complex_parameter_is_refused(lowering):
     (p,) = parameters((5,), dtype=torch.complex64)
-    if not hasattr(p, "grad_dtype"):
-        pytest.skip("this torch keeps gradients in the parameter's dtype")
-    p.grad_dtype = None
+    let_gradients_have(None, [p])
     opt = fallline.AdamW([p], lr=0.1, **LOWERINGS[lowering])
     p.grad = torch.ones(5)
     with Unchanged(opt), pytest.raises(TypeError, match=r"torch.float32, with which .*torch.complex64 cannot"):

@@ -15,7 +15,7 @@ import pytest
 from tests.docs.pages import DOCS
 
 GUIDES = [DOCS / "rules.md", DOCS / "library.md", DOCS / "distributed.md"]
-PAGES = [*GUIDES, DOCS / "glossary.md", DOCS / "formats.md", DOCS / "elsewhere.md"]
+PAGES = [*GUIDES, DOCS / "first_race.md", DOCS / "race.md", DOCS / "glossary.md", DOCS / "formats.md", DOCS / "elsewhere.md"]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 
 
@@ -58,6 +58,12 @@ def test_links_lead_somewhere(page: Path) -> None:
                 for line in re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
             }
             assert anchor in headings or f'<a id="{anchor}">' in text, target
+
+
+def test_the_first_race_shows_the_file_that_it_races() -> None:
+    page, example = DOCS / "first_race.md", DOCS.parent / "examples" / "digits.py"
+    ((shown, _),) = blocks(page.read_text(encoding="utf-8"))
+    assert shown == example.read_text(encoding="utf-8")
 
 
 def test_output_is_the_text_right_below_a_block() -> None:

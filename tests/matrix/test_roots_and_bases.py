@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from fallline.matrix.coupled_newton import coupled_newton, largest_eigenvalue
 from fallline.matrix.eigenbasis import eigenvectors, power_step
 from fallline.matrix.inverse_root import inverse_root
 
@@ -80,3 +81,32 @@ def test_a_power_step_says_how_it_sorted():
     basis, order = power_step(a, torch.eye(3, dtype=torch.float64))
     assert order.tolist() == [1, 2, 0]
     torch.testing.assert_close(basis.abs(), torch.eye(3, dtype=torch.float64)[:, [1, 2, 0]])
+
+
+@pytest.mark.parametrize("power", [2, 4])
+def test_newtons_roots_are_those_of_the_eigenvalues(power):
+    a = torch.stack([positive(20, 1e-3, seed)[0] for seed in range(3)])
+    by_newton, good = inverse_root(a, 1 / power, 1e-6, relative=True, method="newton")
+    by_eigenvalues, _ = inverse_root(a, 1 / power, 1e-6, relative=True)
+    assert bool(good.all())
+    torch.testing.assert_close(by_newton, by_eigenvalues, rtol=1e-4, atol=1e-4)
+
+
+def test_newtons_failures_are_tried_in_float64_and_told():
+    a = positive(30, 1e-9, dtype=torch.float32)[0]
+    _, error = coupled_newton(a, 2, 1e-10)
+    assert float(error) > 0.1
+    root, good = inverse_root(a, 0.5, 1e-10, relative=True, method="newton")
+    assert bool(good) and bool(root.isfinite().all())
+    bad = torch.stack([a, torch.full_like(a, math.nan), torch.zeros_like(a)])
+    root, good = inverse_root(bad, 0.5, 1e-6, relative=True, method="newton")
+    assert good.tolist()[:2] == [True, False]
+    assert bool(root[0].isfinite().all())
+    with pytest.raises(ValueError, match="needs relative=True"):
+        inverse_root(a, 0.3, 1e-6, relative=True, method="newton")
+
+
+def test_the_largest_eigenvalue_is_found_by_power_iteration():
+    a = torch.stack([positive(16, 1e-2, seed)[0] * scale for seed, scale in ((0, 1.0), (1, 1e-20), (2, 1e12))])
+    torch.testing.assert_close(largest_eigenvalue(a), torch.linalg.eigvalsh(a)[:, -1], rtol=1e-3, atol=0)
+    assert float(largest_eigenvalue(torch.zeros(4, 4))) == 0.0

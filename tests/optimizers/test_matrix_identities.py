@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import fallline
+from fallline.lower.matrix_calls import is_due
 
 SHAPES = [(6, 4), (4, 6), (5, 5), (7,), (2, 3, 4)]
 LOWERINGS = [{}, {"foreach": True, "fused": False}, {"foreach": False, "fused": False}]
@@ -153,3 +154,94 @@ def test_vectors_are_refused_with_the_way_to_go():
     assert [group.get("rule", "muon") for group in optimizer.param_groups] == ["muon", "adamw"]
     with pytest.raises(ValueError, match=r"steps matrices, and .* has 1 axes"):
         optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(3))]})
+
+
+@pytest.mark.parametrize("name", ["Shampoo", "SOAP"])
+def test_staggered_refreshes_take_turns_and_reach_the_same_factors(name):
+    shapes = [(12, 8), (8, 12), (12, 8), (6, 6)]
+    options = dict(lr=0.01, precondition_frequency=4) | ({"merge_dims": "none"} if name == "Shampoo" else {})
+    together, at_once = trained(lambda p: getattr(fallline, name)(p, **options), shapes, steps=12)
+    changed = []
+
+    class Watched:
+        """Counts the matrices that change in each step."""
+
+        def __init__(self, params):
+            self.params, self.optimizer = params, getattr(fallline, name)(params, stagger=True, **options)
+
+        def step(self):
+            key = "roots" if name == "Shampoo" else "basis"
+            before = [self.optimizer.state[p][key].clone() if self.optimizer.state[p] else None for p in self.params]
+            self.optimizer.step()
+            after = [self.optimizer.state[p][key] for p in self.params]
+            changed.append(sum(b is None or not torch.equal(a, b) for a, b in zip(after, before, strict=True)))
+
+    in_turns, watched = trained(Watched, shapes, steps=12)
+    assert max(changed[4:]) < len(shapes)
+    assert all(sum(changed[start : start + 4]) >= len(shapes) for start in range(4, 9))
+    for one, other in zip(at_once.state.values(), watched.optimizer.state.values(), strict=True):
+        torch.testing.assert_close(one["factors"], other["factors"])
+    assert_close(in_turns, together, rtol=0.2, atol=0.1)
+
+
+def test_turns_are_spread_over_the_steps_of_a_gpt():
+    """Twelve blocks of GPT-2, whose matrices are every third parameter or so, refreshed every 10 and 20 steps."""
+    for every, most in ((10, 1.35), (20, 1.7)):
+        load = [0.0] * every
+        for layer in range(12):
+            for place, sides in ((4, (2304, 768)), (6, (768, 768)), (10, (3072, 768)), (12, (768, 3072))):
+                for index, side in enumerate(sides):
+                    turns = [t for t in range(every) if is_due(12 * layer + place - 2, index, t, every)]
+                    assert len(turns) == 1
+                    load[turns[0]] += side**3
+        assert max(load) * every / sum(load) <= most
+
+
+@pytest.mark.parametrize("name", ["Muon", "Shampoo", "SOAP", "CASPR"])
+@pytest.mark.parametrize("shape", [(1, 9), (9, 1), (3000, 2), (0, 4), (2, 0, 3)], ids=str)
+def test_odd_shapes_have_defined_steps(name, shape):
+    options = {"max_precond_dim": 1000} if name == "SOAP" else {}
+    params, _ = trained(lambda p: getattr(fallline, name)(p, lr=0.01, **options), [shape], steps=3)
+    assert bool(params[0].isfinite().all())
+
+
+@pytest.mark.parametrize("name", ["Muon", "Shampoo", "SOAP", "CASPR"])
+def test_gradients_of_zeros_and_of_rank_one_give_finite_steps(name):
+    options = {"start_preconditioning_step": 1, "precondition_frequency": 2} if name == "CASPR" else {}
+    params = [torch.nn.Parameter(torch.ones(6, 5)) for _ in range(2)]
+    optimizer = getattr(fallline, name)(params, lr=0.01, weight_decay=0.0, **options)
+    for _ in range(4):
+        params[0].grad = torch.zeros(6, 5)
+        params[1].grad = torch.outer(torch.arange(1.0, 7.0), torch.arange(1.0, 6.0))
+        optimizer.step()
+    assert torch.equal(params[0].data, torch.ones(6, 5))
+    assert bool(params[1].isfinite().all())
+
+
+def test_a_root_that_fails_again_and_again_ends_the_training_and_one_failure_does_not():
+    param = torch.nn.Parameter(torch.ones(4, 4))
+    optimizer = fallline.Shampoo([param], lr=0.1, betas=(0.0, 0.9))
+    generator = torch.Generator().manual_seed(0)
+
+    def step(value=None):
+        param.grad = torch.randn(4, 4, generator=generator) if value is None else torch.full((4, 4), value)
+        optimizer.step()
+
+    step()
+    roots = optimizer.state[param]["roots"].clone()
+    for _ in range(3):
+        step(float("nan"))
+        assert torch.equal(optimizer.state[param]["roots"], roots)
+    with pytest.raises(RuntimeError, match=r"parameter 0, of shape \(4, 4\), has had no inverse root in 4 refreshes"):
+        step(float("nan"))
+
+
+def test_a_step_that_is_not_finite_can_be_skipped():
+    param = torch.nn.Parameter(torch.ones(4, 4))
+    optimizer = fallline.Shampoo([param], lr=0.1, skip_nonfinite=True)
+    for _ in range(6):
+        param.grad = torch.full((4, 4), float("nan"))
+        optimizer.step()
+    param.grad = torch.eye(4)
+    optimizer.step()
+    assert bool(param.isfinite().all())

@@ -24,20 +24,40 @@ CASES = {
         "Shampoo",
         "shampoo",
         dict(
-            betas=(0.93, 0.99), epsilon=1e-3, weight_decay=0.05, grafting="adam", grafting_beta2=0.99,
-            grafting_epsilon=1e-8, use_nadam=True, merge_dims="first", max_preconditioner_dim=5,
-            precondition_frequency=3, momentum=0.5, use_nesterov=True, inverse_exponent=0.5,
-        ),  # fmt: skip
+            betas=(0.93, 0.99),
+            epsilon=1e-3,
+            weight_decay=0.05,
+            grafting="adam",
+            grafting_beta2=0.99,
+            grafting_epsilon=1e-8,
+            use_nadam=True,
+            merge_dims="first",
+            max_preconditioner_dim=5,
+            precondition_frequency=3,
+            momentum=0.5,
+            use_nesterov=True,
+            inverse_exponent=0.5,
+        ),
         ALL,
     ),
     "shampoo rmsprop": (
         "Shampoo",
         "shampoo",
         dict(
-            betas=(0.9, 0.95), beta3=0.8, epsilon=1e-4, grafting="rmsprop", grafting_beta2=0.95, merge_dims="last",
-            max_preconditioner_dim=4, precondition_frequency=2, start_preconditioning_step=5, dampening=0.2,
-            momentum=0.9, weight_decay=0.1, decoupled_weight_decay=False,
-        ),  # fmt: skip
+            betas=(0.9, 0.95),
+            beta3=0.8,
+            epsilon=1e-4,
+            grafting="rmsprop",
+            grafting_beta2=0.95,
+            merge_dims="last",
+            max_preconditioner_dim=4,
+            precondition_frequency=2,
+            start_preconditioning_step=5,
+            dampening=0.2,
+            momentum=0.9,
+            weight_decay=0.1,
+            decoupled_weight_decay=False,
+        ),
         ALL,
     ),
     "shampoo adagrad": (
@@ -63,11 +83,18 @@ CASES = {
     "caspr in blocks": (
         "CASPR",
         "caspr",
-        dict(lr=0.01, betas=(0.9, 0.95), precondition_frequency=3, start_preconditioning_step=2, block_size=4,
-             matrix_eps=1e-4, root="eigh"),
+        dict(
+            lr=0.01,
+            betas=(0.9, 0.95),
+            precondition_frequency=3,
+            start_preconditioning_step=2,
+            block_size=4,
+            matrix_eps=1e-4,
+            root="eigh",
+        ),
         ALL,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,4 +1,4 @@
-"""Distributed Shampoo, facebookresearch/optimizers distributed_shampoo.py; merging from the first axis is AlgoPerf's."""
+"""Distributed Shampoo, facebookresearch/optimizers distributed_shampoo.py; AlgoPerf's merges from the first axis."""
 
 import itertools
 

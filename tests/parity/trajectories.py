@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import fallline
+from tests.gradients import let_gradients_have
 
 Array = NDArray[np.float64]
 
@@ -164,8 +165,7 @@ class Trajectory:
         values = [self.rng.normal(size=shape) for shape in shapes]
         start = [torch.tensor(v, dtype=torch.float64).to(dtype) for v in values]
         self.params = [lay_out(start[0], layout).requires_grad_(), *(p.requires_grad_() for p in start[1:])]
-        for p in self.params:
-            p.grad_dtype = self.grad_dtype
+        let_gradients_have(self.grad_dtype, self.params)
         self.noise = [self.rng.normal(size=shape) for shape in shapes]
         self.members = {"one": [[0, 1, 2, 3]], "two": [[0, 3], [1, 2]], "each": [[0], [1], [2], [3]]}[grouping]
         self.lrs = [self.options["lr"] * 0.5**g for g in range(len(self.members))]
@@ -237,7 +237,7 @@ class Trajectory:
         for copy, p in zip(copies, self.params, strict=True):
             copy.copy_(p.detach())
             copy.requires_grad_()
-            copy.grad_dtype = self.grad_dtype
+        let_gradients_have(self.grad_dtype, copies)
         saved = self.optimizer.state_dict()
         self.params = copies
         self.optimizer = self.make(copies)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from fallline.race.plan.foresight import foresee, studies_within
+from fallline.race.plan.foresight import Pace, enough, foresee
 from fallline.score.decision import Times, take_look
 from fallline.score.decision.schedule import looks_up_to
 
@@ -34,4 +34,18 @@ def test_more_studies_and_less_noise_promise_more() -> None:
         foresee(3, 5, 0.1).bound > foresee(3, 5, 0.05).bound > foresee(12, 5, 0.05).bound > foresee(12, 2, 0.05).bound
     )
     assert foresee(7, 2, 0.05).studies == 6, "a look is at complete rounds"
-    assert studies_within(0.05, first_hours=0.3, first_studies=3, before=0.1) < 0
+    assert Pace(0.1, 0.3, 3, 0.0).studies_within(0.05, 40) == 0
+
+
+def test_measuring_steps_between_rounds_takes_time_from_studies() -> None:
+    free, measured = Pace(0.0, 0.3, 3, 0.0), Pace(0.0, 0.3, 3, 0.1)
+    assert measured.hours(8) == pytest.approx(free.hours(8) + 5 * 0.1), "looks at 3, 4, 5, 6 and 8"
+    assert measured.studies_within(1.0, 40) < free.studies_within(1.0, 40)
+
+
+def test_so_many_studies_are_enough_and_fewer_are_not() -> None:
+    studies = enough(0.05, 5, 0.05)
+    assert studies is not None
+    before = [n for n in looks_up_to(studies) if n < studies]
+    assert foresee(studies, 5, 0.05).bound <= 0.05 < foresee(before[-1], 5, 0.05).bound
+    assert enough(0.001, 5, 0.5) is None

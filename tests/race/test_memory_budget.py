@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fallline.race.clock.calibrated import Calibrated
+from fallline.race.progress import RaceError
 from fallline.race.results import Results
 from fallline.race.run import Race
 from fallline.race.verdict.memory_budget import read_size, too_large
@@ -48,3 +49,16 @@ def test_the_fastest_that_does_not_fit_is_a_row_and_not_the_choice(entry: Any, t
     assert summary.verdict.startswith("Take small: of these 2 it is the fastest")
     assert "Left out: large (its states take 3 MB, the memory budget is 2 MB)." in summary.verdict
     assert "Slower than it: slow" in summary.verdict
+
+
+def test_where_nobody_fits_nothing_runs_and_a_line_says_who_holds_least(entry: Any, tmp_path: Path) -> None:
+    field = {"large": 0.0, "small": 0.1}
+    engine = ScriptedEngine(log_normal(field))
+    with Results(tmp_path / "r.sqlite") as results:
+        raced = contestants(field)
+        results.begin([entry], raced, rules(memory_budget=1000))
+        costs = {"large": cost(3_000_000), "small": cost(1_000_000)}
+        results.set_calibration("tiny", costs, [], {})
+        with pytest.raises(RaceError, match="no contestant fits: of small, which holds least, its states take 1 MB"):
+            Race([entry], raced, rules(memory_budget=1000), results, engine).run()
+    assert engine.submitted == []

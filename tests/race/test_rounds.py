@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fallline.race.engine.messages import Check, Untrained
 from fallline.race.plan import FIXED, MOST_STUDIES, ROUNDS, Entry, Rules
 from fallline.race.progress import Progress
 from fallline.race.results import Results
@@ -233,8 +234,8 @@ def test_a_contestant_alone_nobody_and_crashes_are_defined(entry: Entry, tmp_pat
     assert alone.ended_by == ONE_LEFT and alone.verdict == "a raced alone: there is nothing to compare."
     nobody = race(entry, tmp_path / "nobody.sqlite", lambda name, seed: math.inf)
     assert nobody.ended_by == NOBODY and nobody.verdict == (
-        "Nobody reached the target: no choice. a came closest, mse 9 at step 10, target 0.05: race --anew with a --target "
-        "that can be reached, or with more --max-steps."
+        "Nobody reached the target: no choice. a came closest, mse 9 at step 10, target 0.05: race --anew with a "
+        "--target that can be reached, or with more --max-steps."
     )
     some = log_normal(FIELD)
     seeds: list[int] = []
@@ -286,6 +287,21 @@ def test_a_crash_in_the_second_study_is_one_of_a_contestant_that_stays(entry: En
     assert (first.crashed, first.reached, first.studies) == (1, 2, 3)
     assert summary.ended_by is not None and summary.choice is not None
     assert any("a: 1 trial crashed: ValueError: scripted" in note for note in summary.notes)
+
+
+def test_a_metric_that_is_no_number_is_told_before_anything_runs(entry: Entry, tmp_path: Path) -> None:
+    class NoNumber(ScriptedEngine):
+        def submit(self, slot: int, request: Any) -> None:
+            super().submit(slot, request)
+            if isinstance(request, Check):
+                assert not told
+                self._events[slot] = iter([Untrained(None, 0.0)])
+
+    told: list[str] = []
+    with Results(tmp_path / "r.sqlite") as results:
+        engine = NoNumber(log_normal(FIELD))
+        Race([entry], contestants(FIELD), rules(), results, engine, Progress(notice=told.append)).run()
+    assert told[0] == "tiny: mse is no number before training; while it is none, no target is met"
 
 
 def test_without_noise_a_difference_of_one_evaluation_is_within_the_grid(entry: Entry, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from fallline.cli import contestants, data, doctor, optimizers, results, score
 from fallline.cli.exit_codes import run
+from fallline.cli.memory import memory
 from fallline.cli.profile.command import profile
 from fallline.cli.race.command import race
 from fallline.cli.step.command import step
@@ -32,6 +33,7 @@ app.add_typer(results.app, name="results")
 app.command("score")(score.score)
 app.command("step")(step)
 app.command("profile")(profile)
+app.command("memory")(memory)
 
 
 def _print_version(wanted: bool) -> None:

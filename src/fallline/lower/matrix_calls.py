@@ -20,7 +20,7 @@ from fallline.matrix.zolotarev import polar_factor
 from fallline.rules.blocks import Block, Square, Squares
 
 SCALES: dict[str, Callable[[int, int], float]] = {
-    "original": lambda rows, cols: math.sqrt(max(1.0, rows / cols)),
+    "original": lambda rows, cols: math.sqrt(max(1.0, rows / max(cols, 1))),
     "match_rms_adamw": lambda rows, cols: 0.2 * math.sqrt(max(rows, cols)),
 }
 """Factors of an orthogonal matrix, by its shape."""

@@ -1,8 +1,9 @@
 r"""Inverse roots by products alone: Newton's iteration on the root and on what is left of the matrix.
 
-With :math:`\alpha = -1/p`, a ridge that is relative to the largest eigenvalue, and :math:`M = zA`, :math:`H = z^{1/p} I`,
-each step takes :math:`T = (1-\alpha) I + \alpha M`, :math:`M \leftarrow T^p M`, :math:`H \leftarrow H T`, until M is the
-identity.  It is what CASPR's authors use.  On CPUs eigenvalues are faster and nearer (`inverse_root.py`).
+With :math:`\alpha = -1/p`, a ridge that is relative to the largest eigenvalue, :math:`M = zA` and
+:math:`H = z^{1/p} I`, each step takes :math:`T = (1-\alpha) I + \alpha M`, :math:`M \leftarrow T^p M`,
+:math:`H \leftarrow H T`, until M is the identity.  It is what
+CASPR's authors use.  On CPUs eigenvalues are faster and nearer (`inverse_root.py`).
 """
 
 from __future__ import annotations

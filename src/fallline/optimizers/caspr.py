@@ -36,7 +36,7 @@ Example:
     ...     w.grad = torch.tensor([[3.0, 0.0], [0.0, 1.0]])
     ...     opt.step()
     >>> [round(x, 2) for x in w.flatten().tolist()]
-    [0.73, 1.0, 1.0, 0.73]
+    [0.67, 1.0, 1.0, 0.67]
 
 References:
     Duvvuri et al. 2024, Combining axes preconditioners through Kronecker approximation for deep learning (ICLR 2024).

@@ -118,5 +118,6 @@ def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
 
 
 def _around(label: str, values: Sequence[float]) -> Axis:
-    room = 0.1 * ((max(values) - min(values)) or abs(max(values)) or 1.0)
+    # An axis as narrow as noise would be labelled by offsets.
+    room = max(0.1 * (max(values) - min(values)), 0.02 * abs(max(values)), 1e-9)
     return Axis(label, min(values) - room, max(values) + room)

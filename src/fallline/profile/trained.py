@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import math
 import re
 import time
@@ -21,11 +22,8 @@ from fallline.training.precision import Precision
 from fallline.training.training import Training
 from fallline.workloads import Workload
 
-try:
-    import resource
-except ImportError:  # Windows
-    resource = None  # type: ignore[assignment]
-
+HAS_RESOURCE = importlib.util.find_spec("resource") is not None
+"""False on Windows."""
 WHOLE = "whole"
 """A step from its beginning to its end, by a reading of the clock apart from that of the phases."""
 MINOR, MAJOR = "minor faults", "major faults"
@@ -137,8 +135,10 @@ def ended_at(step: int) -> Iterator[None]:
 
 def _faults() -> tuple[int, int]:
     """Page faults of the process so far, without and with reading from a disk."""
-    if resource is None:
+    if not HAS_RESOURCE:
         return 0, 0
+    import resource
+
     found = resource.getrusage(resource.RUSAGE_SELF)
     return found.ru_minflt, found.ru_majflt
 
@@ -147,22 +147,21 @@ def _faults() -> tuple[int, int]:
 def memory_limited() -> Iterator[None]:
     """Makes torch raise an error where memory ends, in place of the system, which would kill the process."""
     free = available_memory()
-    if resource is None or free is None:
+    if not HAS_RESOURCE or free is None:
         yield
         return
+    import resource
+
     before = resource.getrlimit(resource.RLIMIT_DATA)
     limit = _data_bytes() + int(LIMITED_TO * free)
     with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_DATA, (min(limit, _unlimited(before[1])), before[1]))
+        most = limit if before[1] == resource.RLIM_INFINITY else min(limit, before[1])
+        resource.setrlimit(resource.RLIMIT_DATA, (most, before[1]))
     try:
         yield
     finally:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_DATA, before)
-
-
-def _unlimited(hard: int) -> int:
-    return 2**62 if hard == resource.RLIM_INFINITY else hard
 
 
 def _data_bytes() -> int:

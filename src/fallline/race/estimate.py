@@ -33,7 +33,7 @@ from fallline.race.plan import (
     target_trials,
     trials,
 )
-from fallline.race.plan.foresight import FIXED_NOISE, TUNED_NOISE, Foresight, foresee, studies_within
+from fallline.race.plan.foresight import FIXED_NOISE, TUNED_NOISE, Foresight, Pace, enough, foresee
 from fallline.race.progress import RaceError
 from fallline.race.results import Calibrated, Results, resume
 from fallline.workloads import Workload
@@ -80,6 +80,10 @@ class Estimate:
     in_time: Foresight | None = None
     """The forecast for the first round and for the end, within the race's minutes."""
     minutes: float | None = None
+    within: float | None = None
+    enough_studies: int | None = None
+    """Of everybody, for a choice within that margin even if all are equal; None if that takes too many."""
+    enough_hours: float | None = None
 
     def lines(self) -> list[str]:
         lines = [f"{self.trials} trials, {self.to_run} to run, {self.jobs} side by side."]
@@ -116,6 +120,11 @@ class Estimate:
             )
         elif self.in_time is not None and self.in_time.studies > self.first_round.studies:
             lines.append(f"In {self.minutes:g} minutes: {self.in_time.line()}")
+        if self.enough_studies is not None and self.enough_hours is not None:
+            lines.append(
+                f"A choice within {100 * (self.within or 0.0):g} % takes at most {self.enough_studies} studies each, "
+                f"{duration(self.enough_hours)}, even if all are equal; far fewer where they differ."
+            )
         return lines
 
     def as_data(self) -> dict[str, Any]:
@@ -151,17 +160,18 @@ def estimate(
         )
         return last_end([sum(parts) for parts in seconds], jobs) / 3600
 
+    first_session = 0.0 if rules.clock == STEPS_CLOCK else step_costs.CALIBRATION_SECONDS * len(unknown) / 3600
     raced = [trial for trial in planned if trial.kind == RACE]
     others = hours_of([trial for trial in left if trial.kind != RACE])
     return Estimate(
-        **_foreseen(rules, len(contestants), len(entries), hours_of(raced), others),
+        **_foreseen(rules, len(contestants), len(entries), hours_of(raced), others + first_session),
         trials=len(planned),
         to_run=len(left),
         training_hours=sum(training for training, _ in spent) / 3600,
         evaluation_hours=sum(evaluation for _, evaluation in spent) / 3600,
         jobs=jobs,
         hours=last_end([training + evaluation for training, evaluation in spent], jobs) / 3600,
-        calibration_seconds=0.0 if rules.clock == STEPS_CLOCK else step_costs.CALIBRATION_SECONDS * len(unknown),
+        calibration_seconds=3600 * first_session,
         memory_gib=min(jobs, len(left)) * peak / 2**30,
         ends_early=rules.ruleset != BUDGET,
         by_workload=costs,
@@ -176,16 +186,21 @@ def _foreseen(rules: Rules, contestants: int, workloads: int, round_hours: float
         return {}
     noise = TUNED_NOISE if rules.tuned else FIXED_NOISE
     minutes = rules.minutes or rules.minutes_after_a_look
+    session = 0.0 if rules.clock == STEPS_CLOCK else step_costs.ONE_MORE_SESSION / 3600
+    pace = Pace(before, round_hours, rules.studies, session)
     found: dict[str, Any] = {
-        "first_round_hours": round_hours,
+        "first_round_hours": round_hours + session,
         "first_round": foresee(rules.studies, contestants, noise),
         "minutes": minutes,
     }
     if minutes is not None:
-        fit = min(MOST_STUDIES, studies_within(minutes / 60, round_hours, rules.studies, before))
+        fit = pace.studies_within(minutes / 60, MOST_STUDIES)
         waits = rules.minutes is None
         if fit >= rules.studies or waits:
             found["in_time"] = foresee(max(fit, rules.studies), contestants, noise)
+    studies = enough(rules.within, contestants, noise) if rules.within and rules.until is None else None
+    if studies is not None:
+        found |= {"within": rules.within, "enough_studies": studies, "enough_hours": pace.hours(studies)}
     return found
 
 

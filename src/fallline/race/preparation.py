@@ -23,7 +23,7 @@ from fallline.race.plan import (
     target_trials,
     with_settings,
 )
-from fallline.race.progress import Progress
+from fallline.race.progress import Progress, RaceError
 from fallline.race.results import Results, resume
 from fallline.race.search import Search
 from fallline.race.trial_runner import TrialRunner
@@ -69,6 +69,11 @@ class Preparation:
         if checked.problem is not None:
             self._leave_out(entry, checked.problem)
         else:
+            if checked.value is None or not math.isfinite(checked.value):
+                metric = entry.workload.metric
+                self._progress.notice(
+                    f"{entry.name}: {metric} is no number before training; while it is none, no target is met"
+                )
             self._results.set_workload(entry.name, untrained=checked.value, problem=None)
 
     def calibrate(self, entry: Entry, *, anew: bool = False) -> None:
@@ -159,7 +164,12 @@ class Preparation:
 
     def leave_out_too_large(self) -> None:
         """Contestants whose states do not fit get rows that say so; the reference may set targets all the same."""
-        for name, why in too_large(self._rules.memory_budget, self._results.calibration()).items():
+        calibration = self._results.calibration()
+        large = too_large(self._rules.memory_budget, calibration)
+        if large and {name for _, name in calibration} <= set(large):
+            least = min(large, key=lambda name: max(c.state_bytes for (_, n), c in calibration.items() if n == name))
+            raise RaceError(f"no contestant fits: of {least}, which holds least, {large[least]}; give a larger one")
+        for name, why in large.items():
             self._progress.notice(f"{name} is left out: {why}")
             for workload in self._entries:
                 self._trials.unable[workload, name] = End(OUT_OF_MEMORY, note=why)

@@ -34,6 +34,8 @@ ATTEMPTS = 3
 CALIBRATION_SECONDS = 15.0
 AGAIN_SECONDS = 4.0
 """The length of every session after the first: another process is what counts, not its length."""
+ONE_MORE_SESSION = AGAIN_SECONDS + 4.0
+"""With the start of its process, which imports torch and builds every model anew."""
 KNOWN_WELL = 0.005
 """The relative standard error of ratios at which no more sessions are measured."""
 

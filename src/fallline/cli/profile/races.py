@@ -10,6 +10,7 @@ import typer
 from fallline.cli.exit_codes import BadInput
 from fallline.cli.profile.options import Questions, Trained
 from fallline.cli.profile.request import spec_of
+from fallline.cli.race.command import race
 from fallline.profile.arms import DEFAULT, OURS, Arm, arms_of
 from fallline.race.contestants.spaces import NOT_RACED
 
@@ -62,9 +63,8 @@ def seconds_of(text: str) -> float:
 
 
 def run(command: list[str]) -> None:
-    from fallline.cli import app
-
     typer.echo(f"A race answers that: fallline {' '.join(command)}", err=True)
-    # The race stores the command that it was given.
-    sys.argv[1:] = command
-    app(command, standalone_mode=False)
+    sys.argv[1:] = command  # the race stores the command that it was given
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(race)
+    app(command[1:], standalone_mode=False)

@@ -298,7 +298,8 @@ def results_of(workloads: list[str], held_out: bool) -> Path:
     found = sorted(Path().glob("race-*.sqlite"))
     if len(found) == 1:
         return found[0]
-    raise BadInput(f"FILE: name the results file; here are {', '.join(map(str, found)) or 'none'}")
+    here = ", ".join(map(str, found))
+    raise BadInput(f"FILE: name the results file; {f'here are {here}' if found else 'there is no race-*.sqlite here'}")
 
 
 def files_that_would_run(store: Results) -> list[Path]:

@@ -168,7 +168,7 @@ TUNING: Mapping[str, Tuning] = {
         FREE,
     ),
     "amsgrad": _adam_like(decay=False),
-    # As long as NAdamW's steps; the authors' start, step 102, would be a large part of a training of some hundred steps.
+    # The authors begin at step 102, which is late in a training of some hundred steps.
     "caspr": _adam_like(start_preconditioning_step=20, root="eigh"),
     "fromage": _rate_only(0.02, low=3e-3, high=0.1),
     "generalized_adam": _adam_like(),

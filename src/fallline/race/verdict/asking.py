@@ -22,9 +22,7 @@ from fallline.race.verdict.race_look import RaceLook, looks_of
 from fallline.race.verdict.sentences import RELIABLE, answer_against, answer_to_question
 from fallline.score.decision import FIRST_LOOK, Look, take_look
 
-BY_LEVEL = (
-    "The level keeps errors within 2 of 100 races if noise is as the rule takes it; that is computed, not simulated."
-)
+TOGETHER = "All that can be asked of a race, taken together, is wrong in at most 2 of 100 races."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,4 +112,4 @@ def _answer(material: Material, looks: Sequence[RaceLook], question: Question, c
     elif question.in_advance:
         over = f"the pairs of these {family}, as for a question fixed in advance"
     how = f"Look {look.number} of the race, level {100 * look.level:.2g} % over {over}."
-    return Answer(question, seen, family, (*lines, how, RELIABLE if own else BY_LEVEL))
+    return Answer(question, seen, family, (*lines, how, RELIABLE if own else TOGETHER))
