@@ -15,7 +15,14 @@ import pytest
 from tests.docs.pages import DOCS
 
 GUIDES = [DOCS / "rules.md", DOCS / "library.md", DOCS / "distributed.md"]
-PAGES = [*GUIDES, DOCS / "first_race.md", DOCS / "race.md", DOCS / "glossary.md", DOCS / "formats.md", DOCS / "elsewhere.md"]
+PAGES = [
+    *GUIDES,
+    DOCS / "first_race.md",
+    DOCS / "race.md",
+    DOCS / "glossary.md",
+    DOCS / "formats.md",
+    DOCS / "elsewhere.md",
+]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 
 
