@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import nn
 
 from fallline.footprint.allocations import Allocations, Kind, NotAlike, through
+from fallline.footprint.caching_allocator import Replayed, replay
 from fallline.footprint.setting import Setting
-from fallline.footprint.sharding import Share, share_of, states_by_name
+from fallline.footprint.sharding import Share, share_of
 from fallline.footprint.trace import Trace, trace
 from fallline.footprint.trainees import Trainee, Unbuildable
 from fallline.footprint.trainees.from_workload import from_workload
-from fallline.memory import Memory, memory_of
+from fallline.memory import Memory, memory_of, stored_by
 from fallline.optim.optimizer import RuleOptimizer
 from fallline.optim.registry import create
 from fallline.workloads import Workload
@@ -32,7 +33,9 @@ class Prediction:
     share: Share
     """Of one rank."""
     allocations: Allocations
-    """Of the last of the batches whose gradients are added up, at the size of this prediction."""
+    """On one device, for the last of the batches whose gradients are added up."""
+    state_blocks: Sequence[int]
+    """The sizes of the optimizer's tensors on one device."""
     at_peak: Mapping[str, int]
     """The sections of the bar, on the device."""
     moment: str
@@ -48,18 +51,25 @@ class Prediction:
         return sum(param.numel() for param in self.trace.model.parameters())
 
     @property
-    def tensors(self) -> Mapping[str, int]:
-        """All categories in full, whether or not they exist at the same time."""
+    def in_full(self) -> Mapping[str, int]:
+        """What each category of the model needs on one device, whether or not they exist at the same time."""
         held = self.allocations.before_step()
-        activations = sum(one.bytes for one in self.trace.kept)
         return {
             "parameters": held[Kind.PARAMETERS],
-            "gradients": self.optimizer.gradients,
-            **states_by_name(self.optimizer),
-            "module buffers": held[Kind.BUFFERS],
-            "inputs": held[Kind.INPUTS],
-            "activations kept": activations,
+            "gradients": held[Kind.GRADIENTS],
+            **self.share.states,
+            "activations kept": sum(one.bytes for one in self.trace.kept),
         }
+
+    def replayed(self, capacity: int | None = None) -> Replayed:
+        """Two iterations through a caching allocator; raises ``DoesNotFit``."""
+        return self.replayed_after([], capacity)
+
+    def replayed_after(self, before: Sequence[Prediction], capacity: int | None = None) -> Replayed:
+        """The same after iterations of other sizes."""
+        iterations = [one.allocations for one in before] + [self.allocations] * (1 if before else 2)
+        states = [*self.state_blocks, self.share.communication]
+        return replay(iterations, states, self.share.step_temporaries, capacity)
 
 
 class Predictor:
@@ -68,7 +78,7 @@ class Predictor:
     def __init__(self, model: Trainee):
         self.model = model
         self._traces: dict[tuple[Any, ...], Trace] = {}
-        self._memories: dict[tuple[Any, ...], Memory] = {}
+        self._memories: dict[tuple[Any, ...], tuple[Memory, list[int]]] = {}
 
     def predict(self, setting: Setting) -> Prediction:
         setting = self.completed(setting)
@@ -88,11 +98,17 @@ class Predictor:
         )
 
     def traced(self, setting: Setting) -> Trace:
-        key = (setting.batch, setting.sequence, setting.precision, setting.checkpointing)
+        key = (setting.batch, setting.sequence, *_computing(setting))
         if key not in self._traces:
             assert setting.batch is not None
             self._traces[key] = trace(self.model, setting, setting.batch, setting.sequence)
         return self._traces[key]
+
+    def batches_traced(self, setting: Setting) -> list[int]:
+        """Batches at which this setting has been traced, and twice the batch too."""
+        setting = self.completed(setting)
+        known = {key[0] for key in self._traces if key[1:] == (setting.sequence, *_computing(setting))}
+        return sorted(batch for batch in known if 2 * batch in known)
 
     def at_batch(self, setting: Setting, batch: int) -> Prediction:
         """The prediction at another batch, from traces at two sizes; a trace of its own where these are not alike."""
@@ -122,33 +138,42 @@ class Predictor:
         except NotAlike:
             return self.predict(changed)
 
-    def memory(self, setting: Setting) -> Memory:
-        """The bytes of parameters, gradients and states of the whole model."""
+    def memory(self, setting: Setting) -> tuple[Memory, list[int]]:
+        """The bytes of parameters, gradients and states of the whole model, and the sizes of its states' tensors."""
         key = (setting.optimizer, setting.state_dtype, setting.precision)
         if key not in self._memories:
-            self._memories[key] = memory_of(optimizer_for(self.traced(self.completed(setting)).model, setting))
+            optimizer = optimizer_for(self.traced(self.completed(setting)).model, setting)
+            self._memories[key] = memory_of(optimizer), [one.bytes for one in stored_by(optimizer)]
         return self._memories[key]
 
     def _predicted(self, setting: Setting, allocations: Allocations, traced: Trace | None = None) -> Prediction:
         traced = self.traced(setting) if traced is None else traced
         if setting.accumulation > 1:
             allocations = allocations.with_gradients_held()
-        memory = self.memory(setting)
+        memory, blocks = self.memory(setting)
         share = share_of(setting, memory, traced.model)
+        allocations = share.applied(allocations)
         at, _ = allocations.peak_of_gradients_pass()
         moments = {
-            FORWARD_BACKWARD: sections(allocations.at(at), share, in_step=False),
-            STEP: sections(allocations.before_step(), share, in_step=True),
+            FORWARD_BACKWARD: _sections(allocations.at(at), share, in_step=False),
+            STEP: _sections(allocations.before_step(), share, in_step=True),
         }
         moment = max(moments, key=lambda name: sum(moments[name].values()))
-        return Prediction(setting, traced, memory, share, allocations, moments[moment], moment)
+        ranks = setting.ranks if setting.shard else 1
+        blocks = [] if setting.offload else [-(-size // ranks) for size in blocks]
+        return Prediction(setting, traced, memory, share, allocations, blocks, moments[moment], moment)
 
 
-def sections(alive: Mapping[Kind, int], share: Share, *, in_step: bool) -> dict[str, int]:
+def _computing(setting: Setting) -> tuple[Any, ...]:
+    """What a trace depends on besides sizes: masters, for instance, take no part in it."""
+    return setting.weight_dtype, setting.precision == "autocast", setting.checkpointing
+
+
+def _sections(alive: Mapping[Kind, int], share: Share, *, in_step: bool) -> dict[str, int]:
     """The bytes on one device by category."""
     found = {
-        "parameters": share.parameters(alive[Kind.PARAMETERS]),
-        "gradients": share.gradients(alive[Kind.GRADIENTS]),
+        "parameters": alive[Kind.PARAMETERS],
+        "gradients": alive[Kind.GRADIENTS],
         **share.states,
         "communication": share.communication,
         "activations": alive[Kind.ACTIVATIONS],

@@ -1,4 +1,4 @@
-"""Activation checkpointing for any model: blocks keep their inputs only, and are computed again in the backward pass."""
+"""Activation checkpointing for any model: blocks keep only their inputs, and the backward pass computes them again."""
 
 from __future__ import annotations
 

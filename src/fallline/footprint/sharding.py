@@ -2,7 +2,8 @@
 
 The stages are those of ZeRO (Rajbhandari et al. 2020, section 5): 1 shares the optimizer's states, 2 the gradients too,
 3 the parameters too. Every rank has a batch of its own, so that activations are not shared. Nothing of this has been
-measured here: sizes follow from the definitions, and from the largest block, which a rank needs whole while it works on it.
+measured here: sizes follow from the definitions, and from the largest block, which a rank needs whole while it works
+on it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Mapping
 
 from torch import nn
 
-from fallline.footprint.setting import Setting
+from fallline.footprint.allocations import KINDS, Allocations, Kind
+from fallline.footprint.setting import SHARDS, Setting
 from fallline.memory import Memory
 from fallline.memory.model import tensor_bytes
 
@@ -25,9 +27,8 @@ PREFETCHED = 2
 class Share:
     """The bytes on one device and, with offloading, in the memory of its host."""
 
-    ranks: int
-    shards_gradients: bool
-    shards_parameters: bool
+    divided: Mapping[Kind, int]
+    """Kinds of memory that are shared, with the number of ranks."""
     states: Mapping[str, int]
     """On the device, by name and format."""
     step_temporaries: int
@@ -35,27 +36,28 @@ class Share:
     """Buffers of collectives, and blocks that are gathered while they are needed."""
     host: int
 
-    def parameters(self, size: int) -> int:
-        return _part(size, self.ranks) if self.shards_parameters else size
-
-    def gradients(self, size: int) -> int:
-        return _part(size, self.ranks) if self.shards_gradients else size
+    def applied(self, allocations: Allocations) -> Allocations:
+        """The allocations of one rank."""
+        size = allocations.size.copy()
+        for kind, ranks in self.divided.items():
+            of_kind = allocations.kind == KINDS.index(kind)
+            size[of_kind] = -(-size[of_kind] // ranks)
+        return dataclasses.replace(allocations, size=size)
 
 
 def share_of(setting: Setting, memory: Memory, model: nn.Module) -> Share:
     """The share of one rank; all of it if there is one."""
-    ranks = setting.ranks
-    states_ranks = ranks if setting.shard else 1
+    stage = 0 if setting.shard is None else 1 + SHARDS.index(setting.shard)
+    kinds = [Kind.GRADIENTS] * (stage >= 2) + [Kind.PARAMETERS] * (stage >= 3)
+    states_ranks = setting.ranks if stage else 1
     sizes = {name: _part(size, states_ranks) for name, size in states_by_name(memory).items()}
     # The host holds the states, the gradients that come to it, and, without masters, a copy of the parameters to step.
     copies = memory.gradients + (0 if memory.masters else memory.parameters)
     return Share(
-        ranks=ranks,
-        shards_gradients=setting.shard in ("zero2", "zero3"),
-        shards_parameters=setting.shard == "zero3",
+        divided={kind: setting.ranks for kind in kinds},
         states={} if setting.offload else sizes,
         step_temporaries=0 if setting.offload else _part(memory.temporaries, states_ranks),
-        communication=_communication(setting, memory, model) if ranks > 1 else 0,
+        communication=_communication(setting, memory, model) if setting.ranks > 1 else 0,
         host=sum(sizes.values()) + _part(copies, states_ranks) if setting.offload else 0,
     )
 

@@ -60,10 +60,8 @@ class IterationTracker(torchs.MemTracker):
 
     def mark_backward(self) -> None:
         """Says that the forward pass is over."""
-        alive = {block for block, taken in self._events if taken} - {
-            block for block, taken in self._events if not taken
-        }
-        for number in sorted(alive & set(self._made_by)):
+        gone = {block for block, taken in self._events if not taken}
+        for number in sorted(set(self._made_by) - gone):
             name, kind = self._made_by[number]
             self.kept[name] = (kind, self.kept.get(name, (kind, 0))[1] + self._sizes[number])
         self._made_by.clear()

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 from torch.utils._pytree import tree_map
 
 from fallline.footprint.allocations import Allocations
@@ -26,6 +26,8 @@ from fallline.footprint.trainees import Trainee, Unbuildable
 from fallline.training.loop import Loop
 from fallline.training.scheduled_optimizer import ScheduledOptimizer
 from fallline.workloads.errors import WorkloadError
+
+NEEDS_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,9 +180,9 @@ def _without_collections() -> Iterator[None]:
 def _without_numbers(trainee: Trainee, error: Exception) -> Exception:
     """The error of a model that asks for values, which fake tensors do not have, in one line."""
     text = str(error)
-    if "DataDependent" in text or "data-dependent" in text or "item()" in text or "DynamicOutputShape" in text:
-        remedy = "shapes must not depend on values"
-        return Unbuildable(f"{trainee.spec}: reads values of tensors while it computes; {remedy} (.item(), nonzero)")
+    if isinstance(error, NEEDS_VALUES) or any(kind.__name__ in text for kind in NEEDS_VALUES):
+        remedy = "shapes and results must not depend on values (.item(), float(), nonzero)"
+        return Unbuildable(f"{trainee.spec}: reads values of tensors while it computes; {remedy}")
     if isinstance(error, WorkloadError):
         return error
     first = text.splitlines()[0] if text else ""

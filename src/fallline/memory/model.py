@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from fallline.lower.item import real_shape
-from fallline.memory.states import stored
+from fallline.memory.states import Stored, stored
 from fallline.memory.temporaries import temporaries
 from fallline.optim.optimizer import RuleOptimizer
 from fallline.optim.states import MASTER
@@ -67,12 +67,12 @@ def memory_of(optimizer: RuleOptimizer, lowering: str = "native") -> Memory:
     programs: set[Program] = set()
     stepped = 0
     parameters = [param for group in optimizer.param_groups for param in group["params"]]
+    for one in stored_by(optimizer):
+        sizes[one.state][one.format] += one.bytes
     for group in optimizer.param_groups:
-        for param in filter(_is_stepped, group["params"]):
-            stepped += 1
-            programs.add(program := program_for(optimizer, group, param))
-            for one in stored(program, param, group["state_dtype"], group["master_weights"]):
-                sizes[one.state][one.format] += one.bytes
+        members = list(filter(_is_stepped, group["params"]))
+        stepped += len(members)
+        programs |= {program_for(optimizer, group, param) for param in members}
     masters = sum(sizes.pop(MASTER, {}).values())
     scalars = {name for program in programs for name, state in program.states.items() if state.shape == "scalar"}
     return Memory(
@@ -83,6 +83,16 @@ def memory_of(optimizer: RuleOptimizer, lowering: str = "native") -> Memory:
         counters=stepped * (torch.float32.itemsize + len(scalars) * torch.float64.itemsize),
         temporaries=temporaries(optimizer, lowering),
     )
+
+
+def stored_by(optimizer: RuleOptimizer) -> list[Stored]:
+    """The tensors of the states of all parameters, in the order in which a step makes them."""
+    return [
+        one
+        for group in optimizer.param_groups
+        for param in filter(_is_stepped, group["params"])
+        for one in stored(program_for(optimizer, group, param), param, group["state_dtype"], group["master_weights"])
+    ]
 
 
 def tensor_bytes(tensor: Tensor) -> int:
