@@ -26,7 +26,7 @@ BELOW = {
     "matrix": set(),
     "lower": {"cache", "formats", "matrix", "optimizers", "rules", "switches"},
     "distributed": {"lower", "rules"},
-    "optim": {"averaging", "distributed", "formats", "lower", "optimizers", "rules"},
+    "optim": {"averaging", "distributed", "document", "formats", "lower", "optimizers", "rules"},
     "memory": {"formats", "lower", "optim", "optimizers", "rules"},
     "catalogue": {"lower", "memory", "optim", "rules"},
     "document": set(),
@@ -46,9 +46,12 @@ BELOW = {
         "training",
         "workloads",
     },
+    "logs": {"document"},
     "footprint": {"document", "lower", "measure", "memory", "optim", "rules", "training", "workloads"},
-    "race": {"document", "measure", "memory", "optim", "score", "training", "workloads"},
+    "race": {"document", "logs", "measure", "memory", "optim", "score", "training", "workloads"},
+    "gallery": {"catalogue", "document", "footprint", "measure", "memory", "score", "training", "workloads"},
     "profile": {"document", "footprint", "measure", "memory", "optim", "race", "step", "training", "workloads"},
+    "report": {"document", "measure", "profile", "race", "score", "step"},
 }
 """Folder, or module at the top → those it may import; docs/architecture.md shows the same order.
 

@@ -15,7 +15,7 @@ _PUBLIC = {
     "info": "fallline.catalogue",
     "list_optimizers": "fallline.optim.registry",
     "optimizer": "fallline.optim.classes",
-    "export_for_torch": "fallline.optim.checkpoint",
+    "export_for_torch": "fallline.optim.export",
     "amos_lr": "fallline.optimizers.amos_algoperf",
     "rule": "fallline.rules",
     "select": "fallline.optim",
@@ -29,6 +29,7 @@ _PUBLIC = {
     "FullMatrixAdagrad": "fallline.teaching",
     "LineSearchGD": "fallline.teaching",
     "lr_range_test": "fallline.training.lr_range_test",
+    "results": "fallline.report.notebook",
     "Workload": "fallline.workloads",
 }
 

@@ -26,6 +26,7 @@ from fallline.optim.optimizer import RuleOptimizer
 from fallline.optim.registry import create as create
 from fallline.optim.registry import list_optimizers as list_optimizers
 from fallline.optimizers.amos_algoperf import amos_lr as amos_lr
+from fallline.report.notebook import results as results
 from fallline.rules import rule as rule
 from fallline.schedules.closed_form import ClosedForm
 from fallline.teaching import FullMatrixAdagrad as FullMatrixAdagrad

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fallline.cli.exit_codes import BadInput
+from fallline.cli.exit_codes import failing_with
 from fallline.cli.options import grouped
 from fallline.cli.output import Figures, Out, ShownShort, check_figures, check_out, draw, emit
 
@@ -52,32 +51,18 @@ def score(
     form = shown.chosen
     check_out(out)
     check_figures(figures)
-    from fallline.score.algoperf import MISS_SECONDS, budgets
     from fallline.score.document import document, problem_lines
     from fallline.score.known_pairs import replay
-    from fallline.score.leaderboard import leaderboard
     from fallline.score.logs import NoLogs, read
+    from fallline.score.stored import board_of
     from fallline.score.times import from_logs
 
-    try:
+    with failing_with(bad_input=(NoLogs,)):
         found = read(logs)
-    except NoLogs as error:
-        raise BadInput(str(error)) from None
-    table = from_logs(found.trials, held_out=held_out, compat=compat)
-    if not table.workloads:
-        ran = ", ".join(sorted({trial.workload for trial in found.trials}))
-        raise BadInput(
-            f"{logs}: nothing to score: its logs are of variants alone ({ran}), and a variant counts only beside the "
-            "workload it belongs to"
+        board = board_of(
+            found, held_out=held_out, compat=compat, self_tuning=self_tuning, reference=reference, seed=seed
         )
-    seconds = budgets(held_out=held_out, self_tuning=self_tuning)
-    board = leaderboard(
-        table,
-        compat=compat,
-        reference=_reference(reference, table.contestants),
-        allowed={(name, w): seconds[w] + MISS_SECONDS for name in table.contestants for w in table.workloads},
-        seed=seed,
-    )
+    table = from_logs(found.trials, held_out=held_out, compat=compat)
     published = compat and held_out and not self_tuning
     made = document(board, found, published=published, replay=replay(found.trials, table) if replayed else None)
     if figures is not None:
@@ -86,9 +71,3 @@ def score(
     if form in ("json", "csv") and not quiet:  # text has them among its lines
         for line in problem_lines(found.problems):
             typer.echo(line, err=True)
-
-
-def _reference(given: str | None, contestants: Sequence[str]) -> str | None:
-    if given is not None and given not in contestants:
-        raise BadInput(f"--reference: there is no submission {given!r}; there are {', '.join(contestants)}")
-    return given or ("baseline" if "baseline" in contestants else None)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from fallline.document.cells import Cell, Column, Number, Text, text_of
-from fallline.document.figures import Chart, Figure, HeatMap, StackedBars
+from fallline.document.figures import Figure, HeatMap, StackedBars
 
 Tone = Literal["plain", "dim", "strong"]
 
@@ -52,6 +52,8 @@ class Verdict:
     text: str
     data: str = ""
     file: str = ""
+    headline: bool = False
+    """Whether a page puts it above those that are not; the first of all is its heading."""
     detail: bool = False
 
     @property
@@ -66,6 +68,8 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     detail: bool = False
     """Whether ``--quiet`` leaves the block out, as in every block."""
+    name: str = ""
+    """What a page calls it; the title by default."""
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.columns) for row in self.rows):
@@ -87,7 +91,7 @@ class Table:
         return next((at for at, column in enumerate(self.columns) if not column.key), len(self.columns))
 
 
-Block = Heading | Paragraph | Note | Snippet | Verdict | Table | Chart | HeatMap | StackedBars
+Block = Heading | Paragraph | Note | Snippet | Verdict | Table | Figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +103,8 @@ class Provenance:
     file: str = ""
     machine: str = ""
     """Processor, memory, versions and load, in one line."""
+    facts: Sequence[tuple[str, str]] = ()
+    """Further circumstances, each with its name: when, by which command, with which seed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +115,8 @@ class Document:
     """The same content for programs, with stable keys; the JSON renderer prints it in place of the blocks."""
     records: Table | None = None
     """Every number in one table, one line for each; the CSV renderer prints it in place of the tables."""
+    appendix: Sequence[Block] = ()
+    """Further tables and figures, for which a page has room and a terminal has not."""
 
     def brief(self) -> Document:
         """The document without its details."""
@@ -120,7 +128,7 @@ class Document:
 
     @property
     def figures(self) -> list[Figure]:
-        return [block for block in self.blocks if isinstance(block, (Chart, HeatMap, StackedBars))]
+        return [block for block in self.blocks if isinstance(block, Figure)]
 
 
 def names_document(names: Sequence[str]) -> Document:

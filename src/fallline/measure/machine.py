@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -199,3 +200,25 @@ def describe() -> dict[str, Any]:
         },
         "packages": packages(),
     }
+
+
+def circumstances(machines: Sequence[Mapping[str, Any]]) -> str:
+    """The machine and versions behind the numbers, in one line, from what :func:`describe` found before each
+    run; one file holds one machine, and maybe several runs."""
+    last = machines[-1]
+    versions = last.get("versions", {})
+    caches = ", ".join(f"{level} {size}" for level, size in last.get("caches", {}).items())
+    commits = dict.fromkeys(str(one.get("commit") or "installed") for one in machines)
+    loads = dict.fromkeys(f"{one['load_average']:.2f}" for one in machines if one.get("load_average") is not None)
+    parts = [
+        str(last.get("cpu")),
+        f"{last.get('cores')} cores",
+        caches,
+        f"{last.get('memory_gib') or 0:.0f} GiB",
+        f"{last.get('instruction_set')}",
+        f"torch {versions.get('torch')}",
+        f"fallline {versions.get('fallline')} ({'; '.join(commits)})",
+        f"{len(machines)} runs" if len(machines) > 1 else "",
+        f"load at the start {', '.join(loads)}" if loads else "",
+    ]
+    return ", ".join(part for part in parts if part)

@@ -22,6 +22,10 @@ class StoreError(Exception):
     """An error about a results file; the message is one line that says which file, why, and what to do."""
 
 
+class OtherKind(StoreError):
+    """The file is a database, but holds results of another kind, or none."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Schema:
     """The tables of one kind of results file."""
@@ -117,7 +121,7 @@ class Store:
         if tables == 0 and application == 0 and writable:
             return
         if application != self.schema.application_id:
-            raise StoreError(f"{self.path}: a database, but not one of {self.schema.name}; name another file")
+            raise OtherKind(f"{self.path}: a database, but not one of {self.schema.name}; name another file")
         if version > self.schema.version:
             raise StoreError(
                 f"{self.path}: written by a newer fallline (format {version}, this one knows up to "

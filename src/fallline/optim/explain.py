@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 from torch.nn.parameter import is_lazy
@@ -14,6 +14,9 @@ from fallline.optim.group_reader import Readers
 from fallline.optim.pieces import Pieces
 from fallline.optim.printed import Printed, Stepped
 from fallline.optim.states import bare_item
+
+if TYPE_CHECKING:
+    from fallline.document.blocks import Document
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +34,12 @@ class Explanation(Printed[SteppedBy]):
     waiting: int
     """Parameters that had no gradient yet, and so have no state."""
 
+    def _repr_html_(self) -> str:
+        """Shown in a notebook as a table."""
+        from fallline.document.html.fragment import fragment
+
+        return fragment(_document(self.parts, self.waiting))
+
 
 def _lines(parts: Sequence[SteppedBy], waiting: int) -> list[str]:
     several = len({part.rule for part in parts}) > 1
@@ -41,9 +50,38 @@ def _lines(parts: Sequence[SteppedBy], waiting: int) -> list[str]:
         rule = f"{part.rule}, " if several else ""
         lines.append(f"{named}: {tensors}, {part.elements:,} elements: {rule}{part.lowering} ({part.reason})")
     if waiting:
-        parameters = f"{waiting} parameter{'s have' if waiting > 1 else ' has'}"
-        lines.append(f"{parameters} had no gradient yet, and no state")
+        lines.append(_waiting(waiting))
     return lines
+
+
+def _waiting(count: int) -> str:
+    return f"{count} parameter{'s have' if count > 1 else ' has'} had no gradient yet, and no state"
+
+
+def _document(parts: Sequence[SteppedBy], waiting: int) -> Document:
+    from fallline.document.blocks import Document, Note, Table
+    from fallline.document.cells import Cell, Column, Number, Text
+
+    columns = [
+        Column("groups", align="left", key=True),
+        Column("rule", align="left"),
+        Column("tensors", digits="whole"),
+        Column("elements", digits="thousands"),
+        Column("runs by", align="left"),
+        Column("why", align="left", prose=True),
+    ]
+    rows: list[list[Cell]] = [
+        [
+            Text(", ".join(map(str, part.groups))),
+            Text(part.rule),
+            Number(part.tensors),
+            Number(part.elements),
+            Text(part.lowering),
+            Text(part.reason),
+        ]
+        for part in parts
+    ]
+    return Document([Table("", columns, rows), *([Note(_waiting(waiting))] if waiting else [])])
 
 
 def explain(

@@ -12,6 +12,7 @@ from typing import Any
 from fallline.document.blocks import Block, Document, Note, Paragraph, Provenance, Table, Verdict
 from fallline.document.cells import Cell, Column, Mark, Missing, Number, Text, number
 from fallline.document.figures import Chart
+from fallline.measure import machine
 from fallline.measure.store import StoreError
 from fallline.measure.student import MeanInterval
 from fallline.profile.estimate import ArmEstimate, CellEstimate, estimate
@@ -373,6 +374,4 @@ def data_id(records: Sequence[CellRecord]) -> str:
 
 
 def circumstances(machines: Sequence[Mapping[str, Any]]) -> str:
-    from fallline.step.document import circumstances as of_step
-
-    return of_step(machines) if machines else ""
+    return machine.circumstances(machines) if machines else ""

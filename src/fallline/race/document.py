@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fallline.score.leaderboard import Row
 
 EXPECTED = {"reached", "ended", "censored"}
+TO_RUN = "to run"
 EXPLAINED = {"crashed", "failed", "out of memory"}
 """Ends of trials whose notes say how many there were, and why."""
 
@@ -37,13 +38,13 @@ EXPLAINED = {"crashed", "failed", "out of memory"}
 def document(summary: Summary, path: Path) -> Document:
     several = len(summary.times[STEPS].columns) > 1
     blocks: list[Block] = [Paragraph(line) for line in _head(summary, several)]
-    blocks += _of_several(summary) if several else _of_one(summary)
+    if summary.begun:
+        blocks += _of_several(summary) if several else _of_one(summary)
     if not several:
         blocks += [_quality(quality) for quality in summary.quality]
     blocks += _distances(summary)
-    blocks += _settings(summary)
-    blocks += curve_figures(summary)
-    blocks += figures(summary.board)
+    if summary.begun:
+        blocks += [*_settings(summary), *curve_figures(summary), *figures(summary.board)]
     blocks += [Paragraph(line, detail=True) for line in _details(summary, path)]
     blocks += _answer(summary)
     result = summary.as_data()
@@ -53,7 +54,7 @@ def document(summary: Summary, path: Path) -> Document:
 def _answer(summary: Summary) -> list[Block]:
     found = answer_of(summary)
     code = [] if found.code is None else [Snippet(found.code, "python")]
-    return [*(Verdict(line) for line in found.lines), *code]
+    return [*(Verdict(line, headline=line in summary.lines) for line in found.lines), *code]
 
 
 def plan_document(plan: Estimate) -> Document:
@@ -96,13 +97,15 @@ def _head(summary: Summary, numbered: bool) -> list[str]:
 
 def _of_one(summary: Summary) -> list[Table]:
     rows = summary.board.rows
-    found = [table_of(_one_workload(summary), rows)]
-    return [*found, table_of(_spread(summary), rows)] if summary.board.studies > 1 else found
+    found = [table_of(_one_workload(summary), rows, name="Leaderboard")]
+    if summary.board.studies > 1:
+        found.append(table_of(_spread(summary), rows, name="How far studies differ"))
+    return found
 
 
 def _of_several(summary: Summary) -> list[Table]:
     rows = summary.board.rows
-    found = [table_of(_scores(summary), rows), table_of(_both_axes(summary), rows)]
+    found = [table_of(_scores(summary), rows, name="Leaderboard"), table_of(_both_axes(summary), rows, name="Costs")]
     for clock in summary.boards:
         if clock != WALL:
             found.append(table_of(_by_workload(summary, clock), rows, f"Median {clock} to target, by workload"))
@@ -297,7 +300,7 @@ def _quality(quality: Quality) -> Table:
         values = quality.values[name]
         spread: Cell = Range(min(values), max(values)) if values else Missing()
         rows.append((Text(name), number(quality.median(name)), spread))
-    return Table("", columns, rows)
+    return Table("", columns, rows, name=f"{quality.workload}: {quality.metric} at equal time")
 
 
 def _qualities(summary: Summary) -> list[Field]:
@@ -322,7 +325,7 @@ def _speedups(summary: Summary) -> list[str]:
 
 def _details(summary: Summary, path: Path) -> list[str]:
     lines = []
-    if SECONDS in summary.boards:
+    if SECONDS in summary.boards and summary.begun:
         lines.append("Time to target: median over studies of steps × seconds per step, measured apart on one thread.")
     if summary.board.studies > 1:
         over = f"{summary.board.studies} studies" + (" and errors of step times" if SECONDS in summary.boards else "")
@@ -333,14 +336,16 @@ def _details(summary: Summary, path: Path) -> list[str]:
         lines.append(
             f"By medians over studies {first} is first; the choice is by means of logarithms, as its bound is."
         )
-    if summary.board.pairs and summary.tested:
+    if summary.board.pairs and summary.tested and summary.begun:
         lines.append("Contestants that share a group letter cannot be told apart, by an exact test.")
     if len(summary.board.workloads) > 1:
         lines += _speedups(summary)
     if summary.warning:
         lines.append(summary.warning)
     for name, counts in summary.statuses.items():
-        odd = {status: count for status, count in counts.items() if status not in EXPECTED | EXPLAINED}
+        # Of a race that has ended, trials of a round that was not complete: what goes on with them is said below.
+        told = EXPECTED | EXPLAINED | ({TO_RUN} if summary.ended_by is not None else set())
+        odd = {status: count for status, count in counts.items() if status not in told}
         if odd:
             lines.append(f"{name}: " + ", ".join(f"{count} {status}" for status, count in odd.items()))
     lines += list(summary.notes)

@@ -70,6 +70,8 @@ def _chart(
         ],
         caption=f"median of {counted(most, 'study', 'studies')}, {band}" if most > 1 else "one study",
         marks=() if target is None else (Mark(target, f"target {target:.4g}"),),
+        place=f"{workload}: {metric}",
+        view=f"by {axis}",
     )
 
 

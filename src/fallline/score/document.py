@@ -14,6 +14,7 @@ from fallline.score.figures import figures
 from fallline.score.known_pairs import Replay
 from fallline.score.leaderboard import Leaderboard, Row
 from fallline.score.logs import Logs, Problem
+from fallline.score.separation import Pair
 
 SHOWN_PROBLEMS = 5
 RECORDS = ("rank", "contestant", "score", "low", "high", "groups", "above_next", "speedup", "reached")
@@ -26,8 +27,9 @@ RANK: tuple[Field, Field] = ((Column("#", key=True, digits="whole"), lambda row:
 ABOVE_NEXT: Field = (Column("P(above\nnext)", digits=2), lambda row: number(row.above_next))
 
 
-def table_of(fields: Sequence[Field], rows: Iterable[Row], title: str = "") -> Table:
-    return Table(title, [column for column, _ in fields], [[cell(row) for _, cell in fields] for row in rows])
+def table_of(fields: Sequence[Field], rows: Iterable[Row], title: str = "", name: str = "") -> Table:
+    cells = [[cell(row) for _, cell in fields] for row in rows]
+    return Table(title, [column for column, _ in fields], cells, name=name)
 
 
 def interval(row: Row) -> Cell:
@@ -36,7 +38,7 @@ def interval(row: Row) -> Cell:
 
 def document(board: Leaderboard, found: Logs, *, published: bool, replay: Replay | None = None) -> Document:
     """The document of AlgoPerf's logs; ``published``: scored by the rules of the scores that AlgoPerf has published."""
-    blocks: list[Block] = [table_of(_fields(board, hours_by_submission(found)), board.rows)]
+    blocks: list[Block] = [table_of(_fields(board, hours_by_submission(found)), board.rows, name="Leaderboard")]
     if board.compat:
         blocks.append(
             Paragraph("AlgoPerf's arithmetic: fewest evaluations for fastest trial, trapezoids for the integral.")
@@ -55,7 +57,37 @@ def document(board: Leaderboard, found: Logs, *, published: bool, replay: Replay
         Provenance(file=found.source),
         result={**board.as_data(), "logs": _about(found), **_replayed(replay)},
         records=_records(board),
+        appendix=[pairs_table(board)] if board.pairs else [],
     )
+
+
+def pairs_table(board: Leaderboard) -> Table:
+    """Who can be told apart, by the exact test, and what would tell the others apart."""
+    columns = [
+        Column("first", align="left", key=True),
+        Column("second", align="left", key=True),
+        Column("first's mean score\nabove second's", digits=3),
+        Column("p after\nHolm", digits=3),
+        Column("answer", align="left"),
+        Column("studies that\nwould separate them", digits="whole"),
+    ]
+    rank = {row.contestant: row.rank for row in board.rows}
+    rows: list[list[Cell]] = [
+        [
+            Text(pair.better),
+            Text(_worse(pair)),
+            Number(abs(pair.difference)),
+            Number(pair.p_holm),
+            Text(f"{pair.better} is better" if pair.separated else "cannot be told apart"),
+            Missing() if pair.separated else number(pair.studies_needed),
+        ]
+        for pair in sorted(board.pairs, key=lambda pair: (rank[pair.better], rank[_worse(pair)]))
+    ]
+    return Table("Pairs that can and cannot be told apart", columns, rows)
+
+
+def _worse(pair: Pair) -> str:
+    return pair.second if pair.better == pair.first else pair.first
 
 
 def replay_table(replay: Replay) -> Table:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from fallline.document.figures import Axis, Chart, Figure, Series
 from fallline.score import profiles
-from fallline.score.leaderboard import TAU_MAX_AXIS, Leaderboard
+from fallline.score.leaderboard import TAU_MAX_AXIS, Leaderboard, Row, tau_axis
 
 MOST_TICKS = 12
 MARGIN = 0.01
@@ -38,16 +39,31 @@ def performance_profiles(board: Leaderboard) -> Chart:
         ),
         series=[_profile(board, index) for index in range(len(board.rows))],
         steps=True,
+        caption=f"band: 95 % interval at each τ, bootstrap over {board.studies} studies" if board.bands else "",
     )
 
 
 def _profile(board: Leaderboard, index: int) -> Series:
-    """A step at every ratio, exactly: no grid of τ."""
+    """A step at every ratio, exactly; the band is on a grid of τ."""
     row = board.rows[index]
-    finite = sorted(ratio for ratio in row.ratios.values() if math.isfinite(ratio) and ratio <= board.tau_max)
-    taus = [1.0, *finite, board.tau_max]
-    heights = profiles.profile(np.array(list(row.ratios.values())), np.array(taus))
-    return Series(f"{row.contestant}  {row.score:.4f}", taus, heights.tolist())
+    finite = [ratio for ratio in row.ratios.values() if math.isfinite(ratio) and ratio <= board.tau_max]
+    name = f"{row.contestant}  {row.score:.4f}"
+    if row.contestant not in board.bands:
+        taus = [1.0, *sorted(finite), board.tau_max]
+        return Series(name, taus, _heights(row, taus))
+    grid = tau_axis(board.tau_max)
+    taus = sorted({*finite, *grid})
+    # A band goes on from a point of the grid as it is there, until the next.
+    at = np.searchsorted(grid, taus, side="right") - 1
+    heights = _heights(row, taus)
+    low, high = ([edge[place] for place in at] for edge in board.bands[row.contestant])
+    low = [min(edge, height) for edge, height in zip(low, heights, strict=True)]
+    high = [max(edge, height) for edge, height in zip(high, heights, strict=True)]
+    return Series(name, taus, heights, low, high)
+
+
+def _heights(row: Row, taus: Sequence[float]) -> list[float]:
+    return [float(height) for height in profiles.profile(np.array(list(row.ratios.values())), np.array(taus))]
 
 
 def score_by_tau_max(board: Leaderboard) -> Chart:

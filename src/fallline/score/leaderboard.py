@@ -14,10 +14,11 @@ from fallline.score import profiles
 from fallline.score.algoperf import TAU_MAX
 from fallline.score.separation import Pair, compare_all, fewest_studies, groups
 from fallline.score.times import StudyTimes
-from fallline.score.uncertainty import RESAMPLES, bootstrap
+from fallline.score.uncertainty import RESAMPLES, ScoreSamples, bootstrap
 
 TAU_MAX_AXIS = tuple(np.round(np.arange(1.5, 4.0001, 0.05), 2).tolist())
 """Where the score is given as a function of τ_max."""
+TAU_POINTS = 121
 MANY_STUDIES = 1000
 """More than anybody runs."""
 
@@ -66,6 +67,8 @@ class Leaderboard:
     """Contestant → scores at TAU_MAX_AXIS."""
     never_reached: bool
     """Whether no study of anybody reached any target."""
+    bands: Mapping[str, tuple[list[float], ...]] = dataclasses.field(default_factory=dict)
+    """Contestant → the low and the high edge of its profile on :func:`tau_axis`; none of a single study or workload."""
 
     def pair(self, a: str, b: str) -> Pair:
         return next(p for p in self.pairs if {p.first, p.second} == {a, b})
@@ -76,7 +79,8 @@ class Leaderboard:
 
     def as_data(self) -> dict[str, Any]:
         """Plain data for JSON; ∞ is null, which JSON has and ∞ it has not."""
-        data = dataclasses.asdict(self)
+        data = dataclasses.asdict(dataclasses.replace(self, bands={}))
+        del data["bands"]  # drawn, and made anew from the same times
         data["pairs"] = [{**dataclasses.asdict(pair), "separated": pair.separated} for pair in self.pairs]
         data["tau_max_axis"] = list(TAU_MAX_AXIS)
         data["alpha"] = ALPHA
@@ -161,7 +165,17 @@ def leaderboard(
         compat=compat,
         by_tau_max=dict(zip(table.contestants, _by_tau_max(ratio, integral), strict=True)),
         never_reached=not any(_studies_reached(table, name) for name in table.contestants),
+        bands=_bands(samples, tau_max) if studies > 1 and len(table.workloads) > 1 else {},
     )
+
+
+def tau_axis(tau_max: float) -> list[float]:
+    """Where profiles have bands; profiles themselves are exact."""
+    return [float(tau) for tau in np.linspace(1.0, tau_max, TAU_POINTS)]
+
+
+def _bands(samples: ScoreSamples, tau_max: float) -> dict[str, tuple[list[float], ...]]:
+    return {name: samples.profile_band(name, tau_axis(tau_max)) for name in samples.contestants}
 
 
 def _by_tau_max(ratio: np.ndarray, integral: Callable[[np.ndarray, float], np.ndarray]) -> list[tuple[float, ...]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -29,6 +30,15 @@ class ScoreSamples:
 
     contestants: tuple[str, ...]
     scores: np.ndarray
+    ratios: np.ndarray
+    """Times over the fastest: resamples × contestants × workloads."""
+
+    def profile_band(self, contestant: str, taus: Sequence[float], level: float = LEVEL) -> tuple[list[float], ...]:
+        """The low and the high edge of a contestant's profile at every τ, each τ by itself."""
+        ratio = self.ratios[:, self.contestants.index(contestant)]
+        ends = [(1 - level) / 2, (1 + level) / 2]
+        edges = [np.quantile((ratio <= tau).mean(axis=-1), ends, method="inverted_cdf") for tau in taus]
+        return [float(low) for low, _ in edges], [float(high) for _, high in edges]
 
     def interval(self, contestant: str, level: float = LEVEL) -> tuple[float, float]:
         column = self.scores[:, self.contestants.index(contestant)]
@@ -69,4 +79,5 @@ def bootstrap(
     medians = resampled_medians(table, resamples, seed)
     times = profiles.apply_rules(medians, table.workloads, table.variants, tau_max)
     integral = profiles.score_compat if compat else profiles.score
-    return ScoreSamples(table.contestants, integral(profiles.ratios(times), tau_max))
+    ratios = profiles.ratios(times)
+    return ScoreSamples(table.contestants, integral(ratios, tau_max), ratios)

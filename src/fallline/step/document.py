@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fallline.document.blocks import Block, Document, Note, Paragraph, Provenance, Table, Verdict
+from fallline.document.html.fragment import fragment
+from fallline.measure.machine import circumstances
 from fallline.measure.store import StoreError
 from fallline.step import sentences
 from fallline.step.analyse import analyse
@@ -16,6 +17,7 @@ from fallline.step.published import published_tables
 from fallline.step.published.comparisons import comparison
 from fallline.step.published.sources import Grid
 from fallline.step.results import Results, data_id
+from fallline.step.roofline import roofline
 from fallline.step.tables import as_data, records
 
 Against = Grid | str | None
@@ -100,7 +102,13 @@ class Report:
         blocks += [Verdict(line) for line in self.recommendations]
         blocks.append(self.verdict)
         provenance = Provenance(self.data, str(self.path), where)
-        return Document(blocks, provenance, result=self._result(), records=records(self.tables))
+        charts = (roofline(table, number) for number, table in enumerate(self.tables, 1))
+        drawn = [chart for chart in charts if chart is not None]
+        return Document(blocks, provenance, result=self._result(), records=records(self.tables), appendix=drawn)
+
+    def _repr_html_(self) -> str:
+        """Shown in a notebook as its tables and sentences."""
+        return fragment(self.document())
 
     def _result(self) -> dict[str, Any]:
         return {
@@ -120,27 +128,6 @@ class Report:
             "notes": self.notes,
             "verdict": self.verdict.sentence,
         }
-
-
-def circumstances(machines: Sequence[Mapping[str, Any]]) -> str:
-    """The machine and versions behind the numbers, in one line; one file holds one machine, and maybe several runs."""
-    last = machines[-1]
-    versions = last.get("versions", {})
-    caches = ", ".join(f"{level} {size}" for level, size in last.get("caches", {}).items())
-    commits = dict.fromkeys(str(one.get("commit") or "installed") for one in machines)
-    loads = dict.fromkeys(f"{one['load_average']:.2f}" for one in machines if one.get("load_average") is not None)
-    parts = [
-        str(last.get("cpu")),
-        f"{last.get('cores')} cores",
-        caches,
-        f"{last.get('memory_gib') or 0:.0f} GiB",
-        f"{last.get('instruction_set')}",
-        f"torch {versions.get('torch')}",
-        f"fallline {versions.get('fallline')} ({'; '.join(commits)})",
-        f"{len(machines)} runs" if len(machines) > 1 else "",
-        f"load at the start {', '.join(loads)}" if loads else "",
-    ]
-    return ", ".join(part for part in parts if part)
 
 
 def _merged(notes: list[str]) -> list[str]:

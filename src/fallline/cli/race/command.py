@@ -15,6 +15,7 @@ from fallline.cli.output import Figures, Out, Shown, check_figures, check_out, d
 from fallline.cli.race.options import Design, Entered, Retired, Running
 from fallline.cli.race.request import Request, read_request
 from fallline.cli.race.retired import check_retired
+from fallline.cli.trackers import Log, check_log, write_log
 
 if TYPE_CHECKING:
     from fallline.race.verdict.summary import Summary
@@ -29,6 +30,7 @@ def race(
     retired: Retired,
     plan: Annotated[bool, typer.Option("--plan", help="Say what would run: counts, hours, memory, and end.")] = False,
     figures: Figures = None,
+    log: Log = None,
     shown: Shown,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No progress; the leaderboard and the verdict only.")
@@ -43,6 +45,7 @@ def race(
     form = shown.chosen
     check_out(out)
     check_figures(figures)
+    check_log(log)
     from fallline.race.document import plan_document
     from fallline.race.ladder.document import document_of
 
@@ -61,6 +64,10 @@ def race(
     if figures is not None:
         draw(shown_race.figures, figures, quiet)
     emit(shown_race, form, out=out, quiet=quiet)
+    if log is not None:
+        from fallline.race.logged import material_of
+
+        write_log(material_of(request.path), request.path, log)
     if summary.broken:
         raise typer.Exit(1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,18 @@ from fallline.race.results.tables import Tables
 
 ENDED_BY, SECONDS_USED = "ended by", "seconds used"
 """Settings of a race in rounds that has ended."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A time during which trials ran."""
+
+    started: float
+    ended: float | None
+    """None of one that goes on, or was interrupted."""
+    machine: dict[str, Any]
+    command: list[str]
+    """The arguments of the command line; none where it was no command line that ran it."""
 
 
 class RunTables(Tables):
@@ -26,6 +39,13 @@ class RunTables(Tables):
         """Nothing is left to run; a run that was interrupted has no end."""
         with self.store.transaction() as database:
             database.execute("update run set ended = ? where id = ?", (time.time(), run))
+
+    def runs(self) -> list[Run]:
+        """The runs of the race, oldest first."""
+        rows = self.store.rows("select started, ended, machine, command from run order by id")
+        return [
+            Run(row["started"], row["ended"], self.parsed(row["machine"]), self.parsed(row["command"])) for row in rows
+        ]
 
     def last_command(self) -> list[str]:
         """The arguments of the last run; none where it was no command line that ran it."""
@@ -58,6 +78,16 @@ class RunTables(Tables):
 
     @property
     def seconds_used(self) -> float:
-        """Up to the last look, or the end."""
+        """Up to the end, the last look, or the last evaluation of a run that was killed."""
         looks = self.looks()
-        return max(float(self.settings().get(SECONDS_USED) or 0.0), float(looks[-1]["seconds_used"]) if looks else 0.0)
+        told = float(looks[-1]["seconds_used"]) if looks else 0.0
+        return max(float(self.settings().get(SECONDS_USED) or 0.0), told, self._seconds_of_runs())
+
+    def _seconds_of_runs(self) -> float:
+        """From the start of each run to the last evaluation before the next one."""
+        (row,) = self.store.rows(
+            "with of_run as (select (select max(id) from run where started <= at) as run, max(at) as last"
+            " from evaluation group by 1)"
+            " select total(last - started) as seconds from of_run join run on run.id = of_run.run"
+        )
+        return float(row["seconds"])
