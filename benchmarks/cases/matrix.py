@@ -1,7 +1,7 @@
 """Muon, SOAP and Shampoo: the step of matrices, against torch's and pytorch_optimizer's.
 
-Two ratios are given for Muon.  torch.optim.Muon computes in bfloat16, which processors without units for it emulate: how
-much faster float32 is there says nothing about the method.  The same loop in float32 has neither advantage.
+Two ratios are given for Muon.  torch.optim.Muon computes in bfloat16, which processors without units for it emulate:
+how much faster float32 is there says nothing about the method.  The same loop in float32 has neither advantage.
 
 SOAP and Shampoo do most of their work in every tenth step, so a sample is one step, steps of all arms alternate, and
 steps with and without a refresh are told apart.

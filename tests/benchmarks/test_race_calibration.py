@@ -8,10 +8,21 @@ import numpy as np
 import pytest
 
 from benchmarks import simulated_races as simulated
-from benchmarks.race_calibration import Job, above_the_bound, bars, beyond_the_margin, misses, twins
+from benchmarks.race_calibration import (
+    Job,
+    _false,
+    _false_answer,
+    above_the_bound,
+    asked_afterwards,
+    bars,
+    beyond_the_margin,
+    misses,
+    twins,
+)
 from benchmarks.simulated_races import draw, held_against_the_rule, on_grid, race
 from fallline.measure.stats import ALPHA
-from fallline.score.decision import LEADER
+from fallline.score.decision import LEADER, Times
+from fallline.score.decision.replay import of_times, replay
 
 RACES = 2000
 JOB = Job(RACES, seed=1)
@@ -43,6 +54,21 @@ def test_the_loss_is_rarely_above_the_bound_whenever_the_race_ends() -> None:
 
 def test_twins_with_misses_are_rarely_told_apart() -> None:
     assert misses(Job(2000, seed=1), 2, 0.2, studies=10) <= bar(200)
+
+
+@pytest.mark.parametrize("step", [0.0, 0.05])
+def test_whatever_is_asked_afterwards_is_rarely_wrong(step: float) -> None:
+    assert asked_afterwards(Job(2000, seed=2), 3, simulated.unequal, step, studies=8) <= bar(200)
+
+
+def test_a_false_answer_would_be_noticed() -> None:
+    """Contestants that are far apart, held against gaps that say they are equal."""
+    y = draw(np.random.default_rng(4), 1, [0.0, 0.5], 6)[0]
+    evidence_at = of_times(Times({"0": y[0], "1": y[1]}))
+    looks = replay(evidence_at, ["0", "1"], (3, 4, 5, 6), until=LEADER)
+    right, wrong = {"0": 0.0, "1": 0.5}, {"0": 0.0, "1": 0.0}
+    assert _false(looks, wrong) and not _false(looks, right)
+    assert _false_answer(looks[-1], evidence_at, "0", wrong) and not _false_answer(looks[-1], evidence_at, "0", right)
 
 
 def test_a_rule_that_is_too_lax_would_be_noticed() -> None:

@@ -220,9 +220,8 @@ def test_time_that_is_up_in_the_first_round_is_no_choice(
     monkeypatch.setattr(Rounds.__init__, "__defaults__", (*Rounds.__init__.__defaults__[:-1], tick))
     summary = race(entry, tmp_path / "r.sqlite", log_normal(FIELD), minutes=0.1)
     assert summary.ended_by == TIME_IS_UP and summary.looks == ()
-    assert summary.verdict == (
-        "Time was up before everybody had run three studies: no choice yet; more --minutes go on."
-    )
+    assert summary.verdict == ("Time was up before everybody had run three studies: no choice yet.")
+    assert summary.further is not None and "More time goes on where it was" in summary.further.sentence
     with Results(tmp_path / "r.sqlite") as results:
         assert any(row.status is None for row in results.rows())
         results.make_room([entry])

@@ -27,6 +27,8 @@ from fallline.race.plan import RACE, ROUNDS, SEARCH, TARGET, Entry, Rules, searc
 from fallline.race.progress import Progress
 from fallline.race.results import Results
 from fallline.race.run import Race
+from fallline.race.verdict.answer import answer_of
+from fallline.race.verdict.searched import _next_to, sentence
 from fallline.race.verdict.summary import Summary, summarize
 from fallline.workloads import load
 from tests.race import write_workload
@@ -103,6 +105,29 @@ def test_everybody_tries_as_many_rates_and_races_with_the_best_on_other_seeds(tm
     assert summary.verdict.startswith("Take ") and summary.looks[0].look.choice is not None
 
 
+def test_the_answer_says_what_the_next_rates_cost_in_the_search(tmp_path: Path) -> None:
+    summary = race(entry(tmp_path), tmp_path / "r.sqlite", RatesEngine(BEST))
+    smaller, larger = summary.other_rates["adamw"]
+    assert smaller.rate < 0.0032 < larger.rate and smaller.gap > 0.0 and larger.gap > 0.0
+    chosen = summary.settings[str(summary.choice)].point["lr"]
+    (told,) = [
+        line for line in answer_of(summary).lines if f"In the search an lr of {chosen:.2g} was the fastest" in line
+    ]
+    assert " % more" in told
+
+
+def test_rates_next_to_the_chosen_one_are_told_as_far_as_they_are_known() -> None:
+    tried = [(1e-4, 300.0, True), (1e-3, 200.0, False), (1e-2, 100.0, False), (0.1, 150.0, True), (1.0, 90.0, True)]
+    smaller, larger = _next_to(1e-2, tried)
+    assert (smaller.rate, smaller.at_least, larger.rate, larger.at_least) == (1e-3, False, 0.1, True)
+    assert sentence(1e-2, (smaller, larger)) == (
+        "In the search an lr of 0.01 was the fastest; beside it, in one trial each: 0.001 took 100 % more and 0.1 took "
+        "at least 50 % more."
+    )
+    assert _next_to(1e-4, tried) == () and sentence(1e-4, ()) is None, "nothing beside a rate that missed"
+    assert [other.rate for other in _next_to(1e-2, [*tried, (0.02, 50.0, True)])] == [1e-3], "it diverged at once"
+
+
 @pytest.mark.parametrize(("best", "tried"), [(1.0, 6), (2e-2, 4), (3e-3, 3), (1e-6, 6)])
 def test_the_search_goes_beyond_a_documented_range_and_not_for_ever(tmp_path: Path, best: float, tried: int) -> None:
     path = tmp_path / "r.sqlite"
@@ -147,6 +172,20 @@ def test_a_race_that_is_killed_in_its_search_chooses_the_same(tmp_path: Path) ->
         assert {row[:3] for row in points(path, RACE)} == {row[:3] for row in points(whole, RACE)}
 
 
+def test_a_run_that_was_killed_before_the_first_look_has_used_its_time(tmp_path: Path) -> None:
+    path, made = tmp_path / "r.sqlite", entry(tmp_path)
+    with pytest.raises(Killed):
+        race(made, path, RatesEngine(BEST, dies_after=30))
+    with Results(path) as results:
+        assert results.seconds_used < 60 and results.ended_by is None
+        with results.store.transaction() as database:
+            database.execute("update run set started = started - 600")
+            database.execute("update evaluation set at = at - 300")
+        assert 290 < results.seconds_used < 360, "ten minutes ago it began, and five minutes ago it was killed"
+    assert race(made, path, RatesEngine(BEST), minutes=4.0).ended_by == "time"
+    assert race(made, path, RatesEngine(BEST), minutes=60.0).verdict.startswith("Take ")
+
+
 def test_a_contestant_without_a_value_races_with_its_documented_setting(tmp_path: Path) -> None:
     path, told = tmp_path / "r.sqlite", list[str]()
     race(entry(tmp_path), path, RatesEngine({**BEST, "lion": math.nan}), told)
@@ -157,9 +196,7 @@ def test_a_contestant_without_a_value_races_with_its_documented_setting(tmp_path
 def test_time_that_is_up_in_the_search_is_a_defined_end_and_more_time_goes_on(tmp_path: Path) -> None:
     path, made = tmp_path / "r.sqlite", entry(tmp_path, None)
     summary = race(made, path, RatesEngine(BEST), minutes=1e-9)
-    assert summary.verdict == (
-        "Time was up before everybody had run three studies: no choice yet; more --minutes go on."
-    )
+    assert summary.verdict == ("Time was up before everybody had run three studies: no choice yet.")
     assert race(made, path, RatesEngine(BEST), minutes=10.0).verdict.startswith("Take ")
 
 

@@ -293,13 +293,13 @@ def turn_basis(
         chosen = [k for k, member in enumerate(members) if member in due[index]]
         if not chosen:
             continue
-        turned, order = power_step(of_factors.of(square)[chosen], own.of(square)[chosen])
-        own.of(square)[chosen] = turned
-        where = (slice(None), *block.slices)
-        part = moments[where][chosen]
+        picked = slice(None) if len(chosen) == len(members) else chosen
+        turned, order = power_step(of_factors.of(square)[picked], own.of(square)[picked])
+        own.of(square)[picked] = turned
+        part = moments[(slice(None), *block.slices)]
+        own_part = part[picked]
         places = order.view(len(order), *(-1 if axis == square.axis else 1 for axis in range(part.ndim - 1)))
-        part = torch.gather(part, square.axis + 1, places.expand(part.shape))
-        moments[where][chosen] = part
+        part[picked] = torch.gather(own_part, square.axis + 1, places.expand(own_part.shape))
     if own is not basis:
         basis.flat[members] = own.flat
     first, second = first_moment.clone(), second_moment.clone()

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from fallline.matrix.inverse_root import symmetric_eigen
+from fallline.matrix.products import stacked_product
 
 
 def eigenvectors(matrices: Tensor) -> Tensor:
@@ -17,15 +18,23 @@ def eigenvectors(matrices: Tensor) -> Tensor:
 
 
 def power_step(matrices: Tensor, basis: Tensor) -> tuple[Tensor, Tensor]:
-    """One step of power iteration of ``basis`` towards the eigenvectors, and the order in which its columns are taken.
+    """One step of power iteration of each ``basis`` of a stack towards the eigenvectors, and the order in which its
+    columns are taken.
 
     Columns are sorted first, by the share of the matrix that they see, because QR keeps the span of the leading ones.
     A matrix that is not finite leaves its basis as it is.
     """
-    images = _finite_or_identity(matrices) @ basis
+    images = stacked_product(_finite_or_identity(matrices), basis)
     order = (basis * images).sum(-2).argsort(dim=-1, descending=True, stable=True)
     columns = torch.gather(images, -1, order.unsqueeze(-2).expand_as(images))
-    return torch.linalg.qr(columns).Q, order
+    return _orthonormal(columns), order
+
+
+def _orthonormal(columns: Tensor) -> Tensor:
+    """Q of the QR decomposition; torch.linalg.qr would copy R out as well."""
+    if columns.is_meta:  # torch.geqrf has no form that only counts memory
+        return torch.linalg.qr(columns).Q
+    return torch.linalg.householder_product(*torch.geqrf(columns))
 
 
 def _finite_or_identity(matrices: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ no more than their shapes.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -20,6 +21,8 @@ from fallline.optimizers.description import Description
 HEADS = {"head", "lm_head", "classifier", "score", "embed_out", "output_layer", "logits"}
 """Names of modules that map to classes or tokens."""
 EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
+EMBEDDED = re.compile(r"emb|^(pos|wte|wpe|\w+_token)$|^positions?(_|$)", re.IGNORECASE)
+"""Names of parameters, or of modules with one, that stand for tokens and positions without being an nn.Embedding."""
 
 
 def companion_settings(own: Description, given: Mapping[str, Any] | str | None) -> dict[str, Any] | None:
@@ -57,14 +60,28 @@ def route(own: Description, rest: Part, companion: Mapping[str, Any] | None) -> 
 def _not_hidden(members: Sequence[Named]) -> set[int]:
     matrices = [member for member in members if member.param.ndim >= 2]
     found = {id(member) for member in members if member.param.ndim < 2}
+    layers = []
     for member in matrices:
-        words = {word for name in member.names for word in name.split(".")[:-1]}
+        paths = [name.split(".") for name in member.names]
+        words = {word for path in paths for word in path[:-1]}
         is_norm = any("Norm" in type(owner).__name__ for owner in member.owners)
-        if is_norm or words & HEADS or any(isinstance(owner, EMBEDDINGS) for owner in member.owners):
+        is_embedding = any(isinstance(owner, EMBEDDINGS) for owner in member.owners) or any(
+            EMBEDDED.search(word) for path in paths for word in path[-2:]
+        )
+        if is_norm or is_embedding or _is_vector(member.param):
             found.add(id(member))
-    if matrices and _is_head(matrices[-1], matrices[:-1]):
-        found.add(id(matrices[-1]))
+            continue
+        layers.append(member)
+        if words & HEADS:
+            found.add(id(member))
+    if layers and _is_head(layers[-1], [member for member in matrices if member is not layers[-1]]):
+        found.add(id(layers[-1]))
     return found
+
+
+def _is_vector(param: Tensor) -> bool:
+    """Whether it has one row or one column: a class token, or the filters of a convolution by channels."""
+    return 1 in (param.shape[0], param.shape[1:].numel()) or (param.ndim > 2 and param.shape[1] == 1)
 
 
 def _is_head(last: Named, others: Sequence[Named]) -> bool:

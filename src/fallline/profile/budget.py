@@ -9,12 +9,11 @@ from typing import Any
 from fallline.profile.first_look import look_at
 from fallline.profile.plan import Plan
 from fallline.profile.results import Results
-from fallline.profile.room import Room
+from fallline.profile.room import BATCH, room_of
 from fallline.profile.trained import Ended, memory_limited
 from fallline.workloads import WorkloadError
 from fallline.workloads.loading import load, with_settings
 
-BATCH = "batch"
 BUDGET, LARGEST = "budget", "largest"
 
 
@@ -25,8 +24,7 @@ def find_largest(plan: Plan, results: Results, budget: int, notice: Callable[[st
     record = results.load(plan)
     if record.facts.get(BUDGET) == budget and LARGEST in record.facts:
         return
-    workload = plan.loaded()
-    room = Room(workload, plan.precision)
+    room = room_of(plan, plan.loaded())
     found: dict[str, dict[str, Any]] = {}
     for arm in plan.arms:
         fit = room.largest(arm, budget)

@@ -117,6 +117,13 @@ class CellRecord:
     evaluations: dict[tuple[int, str], list[tuple[int, float]]]
     """(repeat, arm) → (step, value of the metric)."""
 
+    @property
+    def is_complete(self) -> bool:
+        if self.counts is None or len(self.arms) < len(self.plan.arms):
+            return False
+        everybody_ended = all(arm.status is not None for arm in self.arms.values())
+        return everybody_ended or len(self.blocks) == self.plan.repeats * self.counts.blocks
+
     def timed(self, arm: str) -> list[Step]:
         return [step for step in self.steps if step.arm == arm and step.timed]
 
@@ -248,6 +255,10 @@ class Results:
         return int(self.store.rows("select id from cell where key = ?", (plan.key,))[0]["id"])
 
     # ------------------------------------------------------------------ reading
+
+    def holds_all_of(self, plans: Sequence[Plan]) -> bool:
+        """Whether nothing is left to measure."""
+        return all(self.load(plan).is_complete for plan in plans)
 
     def plans(self) -> list[Plan]:
         rows = self.store.rows("select plan from cell order by place")

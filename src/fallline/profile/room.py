@@ -10,10 +10,15 @@ from fallline.footprint.setting import Setting
 from fallline.footprint.trainees.from_workload import from_workload
 from fallline.footprint.trainees.trainee import Unbuildable
 from fallline.profile.arms import OURS, Arm
+from fallline.profile.plan import Plan
 from fallline.step.implementations import IMPLEMENTATIONS
 from fallline.training.optimizer_files import is_file
 from fallline.workloads import Workload, WorkloadError
+from fallline.workloads.loading import load, with_settings
 
+BATCH = "batch"
+FEW = 2
+"""A batch whose iteration is traced in place of larger ones, whose sizes follow from it."""
 MOST = 1 << 20
 """No batch beyond this is looked for."""
 
@@ -30,7 +35,9 @@ class Fit:
 class Room:
     """The predicted peaks of one workload; the model is traced once, without memory."""
 
-    def __init__(self, workload: Workload, precision: str):
+    def __init__(self, workload: Workload, precision: str, batch: int | None = None):
+        """``batch``: the size that is asked about, where the workload was made with a smaller one."""
+        self._batch = batch
         self._precision = "float32" if precision == "fp32" else "autocast"
         self._predictor: Predictor | None = None
         self.missing: str | None = None
@@ -42,7 +49,7 @@ class Room:
 
     def peak(self, arm: Arm, batch: int | None = None) -> int | None:
         """The bytes in tensors at the peak of a step; None where the model cannot say."""
-        setting = self._setting(arm)
+        setting, batch = self._setting(arm), self._batch if batch is None else batch
         if self._predictor is None or setting is None:
             return None
         try:
@@ -68,6 +75,15 @@ class Room:
             return None
         batch = largest_within(budget, lambda size: self.peak(arm, size) or 0)
         return Fit(batch, self.peak(arm, batch) or 0 if batch else 0)
+
+
+def room_of(plan: Plan, workload: Workload) -> Room:
+    """The room of a plan's arms; a large batch is not made to find out that it does not fit."""
+    name, settings = with_settings(plan.workload)
+    batch = settings.get(BATCH)
+    if not isinstance(batch, float) or batch <= FEW:
+        return Room(workload, plan.precision)
+    return Room(load(name, {**settings, BATCH: float(FEW)}), plan.precision, int(batch))
 
 
 def largest_within(budget: int, size_of: Callable[[int], int]) -> int:

@@ -21,7 +21,7 @@ from fallline.measure.memory import trim_malloc
 from fallline.profile.first_look import look_at
 from fallline.profile.plan import Counts, Plan, counts_for, counts_within
 from fallline.profile.results import CellRecord, Results, Step
-from fallline.profile.room import Room
+from fallline.profile.room import room_of
 from fallline.profile.trained import Ended, TrainedArm, memory_limited
 from fallline.training import checkpoints
 from fallline.workloads import Workload
@@ -72,7 +72,7 @@ def measure(plan: Plan, results: Results, limits: Limits, telling: Telling) -> N
 def _looked(plan: Plan, results: Results, workload: Workload, limits: Limits, telling: Telling) -> CellRecord:
     """Looks at every arm that has not been looked at; the baseline first, because the others are held against it."""
     record = results.load(plan)
-    room = Room(workload, plan.precision)
+    room = room_of(plan, workload)
     free = available_memory()
     order = sorted(plan.labels, key=lambda label: label != plan.baseline)
     for label in order:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fallline.score.leaderboard import Row
 
 EXPECTED = {"reached", "ended", "censored"}
+TO_RUN = "to run"
 EXPLAINED = {"crashed", "failed", "out of memory"}
 """Ends of trials whose notes say how many there were, and why."""
 
@@ -37,13 +38,13 @@ EXPLAINED = {"crashed", "failed", "out of memory"}
 def document(summary: Summary, path: Path) -> Document:
     several = len(summary.times[STEPS].columns) > 1
     blocks: list[Block] = [Paragraph(line) for line in _head(summary, several)]
-    blocks += _of_several(summary) if several else _of_one(summary)
+    if summary.begun:
+        blocks += _of_several(summary) if several else _of_one(summary)
     if not several:
         blocks += [_quality(quality) for quality in summary.quality]
     blocks += _distances(summary)
-    blocks += _settings(summary)
-    blocks += curve_figures(summary)
-    blocks += figures(summary.board)
+    if summary.begun:
+        blocks += [*_settings(summary), *curve_figures(summary), *figures(summary.board)]
     blocks += [Paragraph(line, detail=True) for line in _details(summary, path)]
     blocks += _answer(summary)
     result = summary.as_data()
@@ -324,7 +325,7 @@ def _speedups(summary: Summary) -> list[str]:
 
 def _details(summary: Summary, path: Path) -> list[str]:
     lines = []
-    if SECONDS in summary.boards:
+    if SECONDS in summary.boards and summary.begun:
         lines.append("Time to target: median over studies of steps × seconds per step, measured apart on one thread.")
     if summary.board.studies > 1:
         over = f"{summary.board.studies} studies" + (" and errors of step times" if SECONDS in summary.boards else "")
@@ -335,14 +336,16 @@ def _details(summary: Summary, path: Path) -> list[str]:
         lines.append(
             f"By medians over studies {first} is first; the choice is by means of logarithms, as its bound is."
         )
-    if summary.board.pairs and summary.tested:
+    if summary.board.pairs and summary.tested and summary.begun:
         lines.append("Contestants that share a group letter cannot be told apart, by an exact test.")
     if len(summary.board.workloads) > 1:
         lines += _speedups(summary)
     if summary.warning:
         lines.append(summary.warning)
     for name, counts in summary.statuses.items():
-        odd = {status: count for status, count in counts.items() if status not in EXPECTED | EXPLAINED}
+        # Of a race that has ended, trials of a round that was not complete: what goes on with them is said below.
+        told = EXPECTED | EXPLAINED | ({TO_RUN} if summary.ended_by is not None else set())
+        odd = {status: count for status, count in counts.items() if status not in told}
         if odd:
             lines.append(f"{name}: " + ", ".join(f"{count} {status}" for status, count in odd.items()))
     lines += list(summary.notes)

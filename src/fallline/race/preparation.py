@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fallline.document.numbers import counted
 from fallline.race import step_costs
 from fallline.race.contestants import Contestant
 from fallline.race.engine import Engine
@@ -117,9 +118,9 @@ class Preparation:
         search = Search(self._entries, self._contestants, self._rules, self._results, expired)
         to_run = search.begin()
         if to_run:
-            self._progress.notice(
-                f"Searching a setting of each contestant: {self._rules.search} are tried, on one seed"
-            )
+            count = sum(row.status is None for row in self._results.rows(SEARCH))
+            each = counted(self._rules.search, "setting")
+            self._progress.notice(f"Searching: {each} of each contestant, on one seed, {counted(count, 'trial')}")
             self._trials.run(SEARCH, search)
         self.found.update(search.found())
         for (workload, contestant), point in self.found.items():

@@ -67,7 +67,8 @@ def _measure(request: Request, results: Results, counted: Counted, silent: bool)
 
     if counted.fresh:
         results.forget()
-    results.begin(request.plans, sys.argv[1:])
+    if not results.holds_all_of(request.plans):
+        results.begin(request.plans, sys.argv[1:])
     torch.set_num_threads(request.plans[0].threads)
     limits = Limits(counted.steps, 60.0 * request.minutes)
     with Progress(request.plans, silent) as progress:

@@ -20,12 +20,13 @@ from fallline.document.blocks import (
     map_table,
 )
 from fallline.document.csv import csv_text
-from fallline.document.figures import Chart, Figure, HeatMap, StackedBars
+from fallline.document.figures import Chart, Figure, HeatMap, Panels, StackedBars
 from fallline.document.html.bars import bars_figure
 from fallline.document.html.charts import chart_figure
 from fallline.document.html.descriptions import description
 from fallline.document.html.fragment import sentence
 from fallline.document.html.maps import map_figure
+from fallline.document.html.stills import STILLS, still
 from fallline.document.html.tables import table_element
 from fallline.document.html.tags import element, file_name, opening, prose, text
 
@@ -49,7 +50,7 @@ class Islands:
 def section(identity: str, kind: str, document: Document, islands: Islands) -> str:
     blocks = [*document.blocks, *document.appendix]
     tables = [block for block in blocks if isinstance(block, Table) and block.rows]
-    figures = [block for block in blocks if isinstance(block, (Chart, HeatMap, StackedBars))]
+    figures = [block for block in blocks if isinstance(block, Figure)]
     names = (f"{identity}-{number}" for number in itertools.count())
     parts = [_answer(kind, document.blocks)]
     parts += [_table(next(names), table, islands) for table in tables[:1]]
@@ -164,13 +165,17 @@ def _place(identity: str, figures: Sequence[Figure], islands: Islands) -> str:
     return element("div", tabs, class_="tabs views", role="tablist", aria_label=_place_of(figures[0])) + panels
 
 
-def _made(figure: Figure) -> dict[str, Any]:
+def _made(figure: Chart | HeatMap | StackedBars) -> dict[str, Any]:
     if isinstance(figure, HeatMap):
         return map_figure(figure)
     return bars_figure(figure) if isinstance(figure, StackedBars) else chart_figure(figure)
 
 
 def _figure(identity: str, figure: Figure, islands: Islands) -> str:
+    if isinstance(figure, STILLS):
+        return still(figure)
+    if isinstance(figure, Panels):
+        return _panels(identity, figure, islands)
     is_map = isinstance(figure, HeatMap)
     made = _made(figure)
     title, caption = (figure.caption or figure.title, "") if is_map else (figure.title, figure.caption)
@@ -192,3 +197,11 @@ def _figure(identity: str, figure: Figure, islands: Islands) -> str:
         table = element("details", table, class_="scroll")
     inner = element("div", head, class_="bar") + caption + hint + legend + plot + table
     return element("section", inner, class_="block figure")
+
+
+def _panels(identity: str, figure: Panels, islands: Islands) -> str:
+    """Its charts beside each other where there is room, each with a legend of its own."""
+    caption = element("p", text(figure.caption), class_="caption") if figure.caption else ""
+    charts = "".join(_figure(f"{identity}-{at}", chart, islands) for at, chart in enumerate(figure.charts))
+    inner = element("h3", text(figure.title)) + caption + element("div", charts, class_="panels")
+    return element("section", inner, class_="block")

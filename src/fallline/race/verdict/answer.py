@@ -9,6 +9,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from fallline.document.numbers import byte_unit
+from fallline.race.verdict import searched
 
 if TYPE_CHECKING:
     from fallline.race.verdict.settings import Setting
@@ -29,7 +30,8 @@ def answer_of(summary: Summary) -> Answer:
     setting = summary.settings.get(summary.choice or "")
     if setting is None:
         return Answer(tuple(lines), None)
-    told = " ".join(part for part in (setting.sentence, _memory(summary, setting), _by_hand(setting)) if part)
+    parts = (setting.sentence, _other_rates(summary, setting), _memory(summary, setting), _by_hand(setting))
+    told = " ".join(part for part in parts if part)
     return Answer((*lines, told) if told else tuple(lines), setting.code)
 
 
@@ -40,6 +42,10 @@ def _second_opinions(summary: Summary) -> list[str]:
         named = "" if summary.look is None else "Cross-check by an exact test of quality at equal time: "
         found += [f"{named}{quality.verdict}" for quality in summary.quality]
     return found if summary.cross_check is None else [*found, summary.cross_check]
+
+
+def _other_rates(summary: Summary, setting: Setting) -> str | None:
+    return searched.sentence(setting.point.get(searched.RATE, 0.0), summary.other_rates.get(setting.contestant, ()))
 
 
 def _memory(summary: Summary, setting: Setting) -> str | None:

@@ -34,6 +34,8 @@ class GoingOn:
 
 def further(results: Results, rules: Rules, looks: Sequence[RaceLook]) -> GoingOn | None:
     """The bound that more studies would reach: the one that was asked for, or half of it where that is reached."""
+    if not looks and results.ended_by == TIME_IS_UP:
+        return _to_the_first_look(results)
     if not looks or looks[-1].look.choice is None or looks[-1].look.studies < FIRST_LOOK:
         return None
     last = looks[-1]
@@ -53,6 +55,14 @@ def further(results: Results, rules: Rules, looks: Sequence[RaceLook]) -> GoingO
         fixed=not rules.in_rounds,
         limited=rules.minutes is not None,
     )
+
+
+def _to_the_first_look(results: Results) -> GoingOn:
+    """Twice the time: nobody knows how long what has not been begun will take."""
+    minutes = math.ceil(results.seconds_used / 30)
+    text = command_with(results.last_command(), {"--minutes": str(minutes)})
+    sentence = f"More time goes on where it was: `{text}`."
+    return GoingOn(results.rules().within, FIRST_LOOK, minutes - results.seconds_used / 60, text, sentence)
 
 
 def going_on(

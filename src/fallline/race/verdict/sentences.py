@@ -26,7 +26,7 @@ def answer(
     ``unfit`` says of contestants why they could not be taken, however fast they are.
     """
     if not looks:
-        return ["Time was up before everybody had run three studies: no choice yet; more --minutes go on."]
+        return ["Time was up before everybody had run three studies: no choice yet."]
     last = looks[-1]
     if ended_by == NOBODY or last.look.choice is None:
         return ["Nobody reached the target: no choice."]

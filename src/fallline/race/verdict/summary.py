@@ -25,6 +25,7 @@ from fallline.race.verdict.misses import Miss, closest, misses, often_missed, st
 from fallline.race.verdict.quality import Quality, qualities
 from fallline.race.verdict.race_look import METRIC, RaceLook, looks_of
 from fallline.race.verdict.raced import WALL, Raced, main_clock
+from fallline.race.verdict.searched import OtherRate, other_rates
 from fallline.race.verdict.sentences import answer
 from fallline.race.verdict.settings import Setting, compared_by, settings_of
 from fallline.score.decision import FIRST_LOOK
@@ -70,6 +71,8 @@ class Summary:
     """Why a race in rounds has ended; None while it runs, and in a fixed design."""
     settings: Mapping[str, Setting] = dataclasses.field(default_factory=dict)
     """Those that each contestant raced with, or that won."""
+    other_rates: Mapping[str, tuple[OtherRate, ...]] = dataclasses.field(default_factory=dict)
+    """Contestant → what the rates next to its own cost in the search."""
     further: GoingOn | None = None
     """How the race could go on, and what that would buy."""
     unfit: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -81,6 +84,11 @@ class Summary:
         if not self.looks or self.looks[-1].look.studies < FIRST_LOOK:
             return None
         return self.looks[-1] if self.ended_by is not None or not self.rules.in_rounds else None
+
+    @property
+    def begun(self) -> bool:
+        """Whether any study has ended; before that tables hold nothing."""
+        return any(self.times[STEPS].cells.values())
 
     @property
     def tested(self) -> bool:
@@ -132,11 +140,13 @@ class Summary:
     def _answer(self, ended_by: str) -> list[str]:
         """A choice that often misses says so at once: whoever takes it should expect no better."""
         lines = answer(self.looks, ended_by, self.contestants, self.unfit)
+        if not self.looks:
+            return lines if self.phase is None else [f"{lines[0]} It ended while {self.phase}."]
         if self.choice is None:
             return [" ".join([*lines, *closest(self.misses)])]
-        missed = (
-            None if self.looks[-1].quantity == METRIC else often_missed(self.choice, self.misses, self.times[STEPS])
-        )
+        if self.looks[-1].quantity == METRIC:
+            return lines
+        missed = often_missed(self.choice, self.misses, self.times[STEPS])
         return lines if missed is None else [lines[0], missed, *lines[1:]]
 
     def _without_a_look(self) -> str:
@@ -199,6 +209,9 @@ class Summary:
                 "choice": self.choice,
                 "cross_check": self.cross_check,
                 "settings": [dataclasses.asdict(setting) for setting in self.settings.values()],
+                "other_rates": {
+                    name: [dataclasses.asdict(other) for other in others] for name, others in self.other_rates.items()
+                },
                 "going_on": None if self.further is None else dataclasses.asdict(self.further),
                 "does_not_fit": dict(self.unfit),
                 "top_two": self._top_two(),
@@ -276,6 +289,7 @@ def summarize(results: Results) -> Summary:
         settings=settings_of(
             results.contestants(), counted, compared_by(raced), tuned=rules.tuned, timed=rules.ruleset == EXTERNAL
         ),
+        other_rates=other_rates(results, raced),
         further=further(results, rules, looks),
         unfit=too_large(rules.memory_budget, calibration),
     )
