@@ -8,7 +8,7 @@ NATIVE := $(shell find src/fallline/native -name '*.cpp' -o -name '*.h' 2>/dev/n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-authors test-distributed test-logs test-pages lint format stubs docs site race race-checks memory-checks leaderboard targets bench bench-compiled statistics quality peers wheel clean
+.PHONY: help setup test test-authors test-distributed test-logs test-pages lint format stubs docs site profile profile-checks race race-checks memory-checks leaderboard targets bench bench-compiled statistics quality peers wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -79,6 +79,13 @@ site: setup ## the site of docs/ into build/site, which opens from a file; fails
 race: setup ## five optimizers on chars, in rounds until one can be taken: at most 5 minutes
 	@mkdir -p build
 	$(BIN)/fallline race --anew --minutes 5 --results build/race-chars.sqlite
+
+profile: setup ## a small GPT under AdamW and its 8-bit form, step by step in turns: about 2 minutes
+	@mkdir -p build
+	$(BIN)/fallline profile --batch-size 4 --sequence 64 -o adamw,adamw8bit --minutes 1.5 --out build/profile-gpt-tiny.sqlite
+
+profile-checks: setup ## what a profile may cost and how often its verdicts are wrong; half an hour
+	$(BIN)/python -m benchmarks.profile_checks
 
 race-checks: setup ## what a race must survive and may cost: kills, lost workers, twins, wrong verdicts, real races; two hours
 	$(BIN)/python -m benchmarks.race_checks
