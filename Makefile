@@ -8,7 +8,7 @@ NATIVE := $(shell find src/fallline/native -name '*.cpp' -o -name '*.h' 2>/dev/n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-authors test-distributed test-logs test-pages lint format stubs docs race profile profile-checks race-checks leaderboard targets bench bench-compiled statistics quality peers wheel clean
+.PHONY: help setup test test-authors test-distributed test-logs test-pages lint format stubs docs site race profile profile-checks race-checks memory-checks leaderboard targets bench bench-compiled statistics quality peers wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -33,7 +33,7 @@ setup: .venv/.ready ## create .venv with everything needed, build the native lib
 
 .venv/.ready: .venv/.tools CMakeLists.txt $(NATIVE)
 	@echo "Installing fallline and what it needs (minutes the first time: torch is large)"
-	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,bench,ray,parquet,report]' </dev/null
+	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,bench,ray,parquet,report,site]' </dev/null
 	@if ls .venv/lib/python*/site-packages/fallline/native/libfallline_native.so >/dev/null 2>&1; \
 	    then echo "Ready, with the native library"; \
 	    else echo "Ready, without the native library: no compiler was found that builds its kernels (GCC 12, clang 12 or newer)"; fi
@@ -66,10 +66,15 @@ format: setup ## rewrite the sources in the project's format
 stubs: setup ## write src/fallline/__init__.pyi, the signatures for editors and type checkers, from the rules
 	$(BIN)/python docs/type_stubs.py
 
-docs: setup ## write docs/optimizers.md, docs/workloads.md and docs/ladder.md from their own data
+docs: setup ## write docs/optimizers.md, workloads.md, ladder.md and choose.md from their own data
 	$(BIN)/python docs/optimizers_page.py
 	$(BIN)/python docs/workloads_page.py
 	$(BIN)/python docs/ladder_page.py
+	$(BIN)/python docs/choose_page.py
+
+site: setup ## the site of docs/ into build/site, which opens from a file; fails on a link that leads nowhere
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	@echo "Written: build/site/index.html"
 
 race: setup ## five optimizers on chars, in rounds until one can be taken: at most 5 minutes
 	@mkdir -p build
@@ -86,6 +91,9 @@ race-checks: setup ## what a race must survive and may cost: kills, lost workers
 	$(BIN)/python -m benchmarks.race_checks
 	$(BIN)/python -m benchmarks.race_runs
 
+memory-checks: setup peers ## what trainings of five models hold, beside what is predicted; writes docs/memory.md; 20 minutes
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m benchmarks.memory
+
 # Single evaluations stay in the results file: they are most of it.
 leaderboard: setup ## AlgoPerf's entries on eight miniatures, 5 trials × 3 studies; two hours, goes on where it stopped
 	@mkdir -p benchmarks/results docs/leaderboard
@@ -94,6 +102,8 @@ leaderboard: setup ## AlgoPerf's entries on eight miniatures, 5 trials × 3 stud
 	$(BIN)/fallline results export benchmarks/results/leaderboard.sqlite --out docs/leaderboard
 	@rm docs/leaderboard/leaderboard-evaluations.csv
 	$(BIN)/python docs/leaderboard_page.py
+	$(BIN)/python docs/gallery_leaderboard.py
+	$(BIN)/python docs/choose_page.py
 
 targets: setup ## set every workload's target anew where its runs are not there; two hours from nothing
 	$(BIN)/python -m benchmarks.set_targets --store benchmarks/target_runs --records src/fallline/workloads/targets.json \
@@ -125,9 +135,9 @@ peers: .venv/.peers ## install the packages we compare with
 .venv/.peers: | .venv/.ready
 	@echo "Installing peers"
 	@$(PIP) install -c constraints.txt \
-	    einops hjson msgpack psutil py-cpuinfo pydantic tqdm ninja setuptools wheel </dev/null
+	    einops hjson msgpack psutil py-cpuinfo pydantic tqdm ninja setuptools wheel huggingface_hub safetensors pyyaml </dev/null
 	@$(PIP) install --no-deps \
-	    bitsandbytes torchao pytorch_optimizer schedulefree lion-pytorch timm </dev/null
+	    accelerate bitsandbytes torchao pytorch_optimizer schedulefree lion-pytorch timm </dev/null
 	@DS_BUILD_OPS=0 $(PIP) install --no-deps --no-build-isolation deepspeed </dev/null
 	@touch $@
 

@@ -49,6 +49,7 @@ BELOW = {
     "logs": {"document"},
     "footprint": {"document", "lower", "measure", "memory", "optim", "rules", "training", "workloads"},
     "race": {"document", "logs", "measure", "memory", "optim", "score", "training", "workloads"},
+    "gallery": {"catalogue", "document", "footprint", "measure", "memory", "score", "training", "workloads"},
     "profile": {"document", "footprint", "measure", "memory", "optim", "race", "step", "training", "workloads"},
     "report": {"document", "measure", "profile", "race", "score", "step"},
 }
