@@ -277,7 +277,7 @@ def _largest(label: str, fit: Mapping[str, Any]) -> str:
     return f"{text}, {megabytes(fit['measured'])} MB in a run)" if fit.get("measured") else f"{text})"
 
 
-SPIKE = 4.0
+SPIKE = 6.0
 """A loss so many typical deviations above the median of those before it is a spike."""
 BEFORE = 20
 LEAST_BEFORE = 8
@@ -296,7 +296,7 @@ def spikes(losses: Sequence[float]) -> int:
             continue
         middle = statistics.median(window)
         deviation = 1.4826 * statistics.median(abs(value - middle) for value in window)
-        is_high = not losses[at] <= middle + SPIKE * max(deviation, 0.01 * abs(middle))
+        is_high = not losses[at] <= middle + SPIKE * max(deviation, 0.02 * abs(middle))
         found += is_high and not high
         high = is_high
     return found
