@@ -33,8 +33,8 @@ def transcript(text: str) -> str:
 def simulated(found: Mapping[str, Any]) -> str:
     tables, arms, wrong, power = (found[name] for name in ("tables", "arms", "wrong", "found"))
     return (
-        f"In {tables:,} simulated tables of {arms} arms equal to their baseline, with the correlated rounds of "
-        f"a shared machine, {100 * wrong:.1f} % called any arm different; one that costs 3 % of a step more was found in "
+        f"In {tables:,} simulated tables of {arms} arms equal to their baseline, with rounds correlated as on a "
+        f"shared machine, {100 * wrong:.1f} % called any arm different; one that costs 3 % of a step more was found in "
         f"{100 * power:.1f} %."
     )
 
