@@ -29,9 +29,9 @@ def test_figures_and_one_page_are_written(fallline: Command, tmp_path: Path) -> 
 
 
 def test_pictures_of_pages_have_words_for_who_does_not_see_them(fallline: Command, tmp_path: Path) -> None:
-    assert fallline("gallery", "gpt2_memory", "--out", str(tmp_path), "--quiet").code == 0
+    assert fallline("gallery", "language_and_vision", "--out", str(tmp_path), "--quiet").code == 0
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert 'src="data:image/png;base64,' in page and "GPT-2, 41.0 GB: parameters (fp16) 3.00" in page
+    assert 'src="data:image/png;base64,' in page and "ratio of steps. chars (language): 1." in page
 
 
 def test_the_list_has_every_figure(fallline: Command) -> None:
