@@ -8,7 +8,7 @@ NATIVE := $(shell find src/fallline/native -name '*.cpp' -o -name '*.h' 2>/dev/n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-authors test-distributed test-logs test-pages lint format stubs docs site race race-checks leaderboard targets bench bench-compiled statistics quality peers wheel clean
+.PHONY: help setup test test-authors test-distributed test-logs test-pages lint format stubs docs site race race-checks memory-checks leaderboard targets bench bench-compiled statistics quality peers wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -84,6 +84,9 @@ race-checks: setup ## what a race must survive and may cost: kills, lost workers
 	$(BIN)/python -m benchmarks.race_checks
 	$(BIN)/python -m benchmarks.race_runs
 
+memory-checks: setup peers ## what trainings of five models hold, beside what is predicted; writes docs/memory.md; 20 minutes
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m benchmarks.memory
+
 # Single evaluations stay in the results file: they are most of it.
 leaderboard: setup ## AlgoPerf's entries on eight miniatures, 5 trials × 3 studies; two hours, goes on where it stopped
 	@mkdir -p benchmarks/results docs/leaderboard
@@ -125,9 +128,9 @@ peers: .venv/.peers ## install the packages we compare with
 .venv/.peers: | .venv/.ready
 	@echo "Installing peers"
 	@$(PIP) install -c constraints.txt \
-	    einops hjson msgpack psutil py-cpuinfo pydantic tqdm ninja setuptools wheel </dev/null
+	    einops hjson msgpack psutil py-cpuinfo pydantic tqdm ninja setuptools wheel huggingface_hub safetensors pyyaml </dev/null
 	@$(PIP) install --no-deps \
-	    bitsandbytes torchao pytorch_optimizer schedulefree lion-pytorch timm </dev/null
+	    accelerate bitsandbytes torchao pytorch_optimizer schedulefree lion-pytorch timm </dev/null
 	@DS_BUILD_OPS=0 $(PIP) install --no-deps --no-build-isolation deepspeed </dev/null
 	@touch $@
 

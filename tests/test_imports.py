@@ -25,7 +25,7 @@ BELOW = {
     "formats": {"rules"},
     "matrix": set(),
     "lower": {"cache", "formats", "matrix", "optimizers", "rules", "switches"},
-    "distributed": {"lower"},
+    "distributed": {"lower", "rules"},
     "optim": {"averaging", "distributed", "document", "formats", "lower", "optimizers", "rules"},
     "memory": {"formats", "lower", "optim", "optimizers", "rules"},
     "catalogue": {"lower", "memory", "optim", "rules"},

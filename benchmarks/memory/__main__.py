@@ -13,23 +13,28 @@ from benchmarks.memory.cases import CASES, RESULTS, measured
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--anew", action="store_true", help="measure everything again")
+    parser.add_argument("--most", type=int, default=len(CASES), metavar="N", help="measure at most N cases, then stop")
     parser.add_argument("--page", action="store_true", help="measure nothing, write the page from the stored results")
     chosen = parser.parse_args()
     stored = read() if not chosen.anew else {}
     if not chosen.page:
-        for case in CASES:
-            if case.name not in stored:
-                stored[case.name] = measured(case)
+        for case in [case for case in CASES if case.name not in stored][: chosen.most]:
+            stored[case.name] = measured(case)
+            write(stored)
+            print(case.name, flush=True)
+        estimate_all(stored)
+    if chosen.page or chosen.most >= len(CASES):
+        page.write(stored)
+
+
+def estimate_all(stored: dict[str, dict[str, float]]) -> None:
+    """Asks the other estimators that are installed."""
+    for name, model in estimators.MODELS.items():
+        for estimator, estimate in estimators.ESTIMATORS.items():
+            key = f"{estimator} {name}"
+            if key not in stored and (found := estimate(model)) is not None:
+                stored[key] = found
                 write(stored)
-                print(case.name, json.dumps(stored[case.name]), flush=True)
-        for name, model in estimators.MODELS.items():
-            for estimator, estimate in estimators.ESTIMATORS.items():
-                key = f"{estimator} {name}"
-                if key not in stored and (found := estimate(model)) is not None:
-                    stored[key] = found
-                    write(stored)
-                    print(key, found, flush=True)
-    page.write(stored)
 
 
 def read() -> dict[str, dict[str, float]]:

@@ -37,7 +37,7 @@ class Case:
 
 
 CASES = [
-    *(Case(model, optimizer, again) for model in MODELS for optimizer in OPTIMIZERS for again in (False, True)),
+    *(Case(model, optimizer, again) for optimizer in OPTIMIZERS for again in (False, True) for model in MODELS),
     *(Case(model, "adamw", again, fixed=False) for model in MODELS for again in (False, True)),
 ]
 _PREDICTORS: dict[str, Predictor] = {}

@@ -24,7 +24,7 @@ def accelerate(model: Callable[[], Any]) -> dict[str, float] | None:
     except ImportError:
         return None
     size, _ = calculate_maximum_sizes(model())
-    return {"bytes": float(max(estimate_training_usage(size, "no").values()))}
+    return {"bytes": float(max(estimate_training_usage(size, "float32").values()))}
 
 
 def deepspeed(model: Callable[[], Any]) -> dict[str, float] | None:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.memory.cases import MODELS, OPTIMIZERS, Case
 from benchmarks.memory.estimators import ESTIMATORS
+from fallline.footprint.lecture import GB, example
+from fallline.footprint.prediction import Prediction, Predictor
+from fallline.footprint.setting import Setting
+from fallline.footprint.trainees import trainee
 
 PAGE = Path(__file__).parents[2] / "docs" / "memory.md"
 Stored = Mapping[str, Mapping[str, float]]
+COLUMNS = 110
+"""Of the terminal that the page shows."""
 
 
 def write(stored: Stored) -> None:
-    page = PAGE.read_text(encoding="utf-8")
+    """Writes the tables, and runs the commands whose output the page shows."""
+    page = re.sub(r"<!-- run: (.*?) -->\n.*?<!-- end of run -->", _shown, PAGE.read_text(encoding="utf-8"), flags=re.S)
     for name, table in tables(stored).items():
         before, begin, rest = page.partition(f"<!-- {name} -->\n")
         _, end, after = rest.partition(f"<!-- end of {name} -->")
@@ -23,6 +34,14 @@ def write(stored: Stored) -> None:
     PAGE.write_text(page, encoding="utf-8")
 
 
+def _shown(found: re.Match[str]) -> str:
+    command = found[1]
+    arguments = [sys.executable, "-m", *command.split()]
+    terminal = {**os.environ, "COLUMNS": str(COLUMNS)}
+    text = subprocess.run(arguments, capture_output=True, text=True, check=True, env=terminal).stdout
+    return f"<!-- run: {command} -->\n```text\n$ {command}\n{text}```\n<!-- end of run -->"
+
+
 def tables(stored: Stored) -> dict[str, str]:
     return {
         "accuracy": accuracy(stored),
@@ -30,6 +49,7 @@ def tables(stored: Stored) -> dict[str, str]:
         "malloc": malloc(stored),
         "recomputation": recomputation(stored),
         "estimators": estimators(stored),
+        "lecture": lecture(),
     }
 
 
@@ -66,6 +86,8 @@ def accuracy(stored: Stored) -> str:
 
 def summary(stored: Stored) -> str:
     rows = [row for _, row in _cases(stored)]
+    if not rows:
+        return "Nothing has been measured yet."
     held = max(
         abs(row[f"predicted {n}"] - row[f"measured {n}"]) for row in rows for n in ("parameters", "gradients", "states")
     )
@@ -129,3 +151,37 @@ def estimators(stored: Stored) -> str:
             f"{' | '.join(others)} |"
         )
     return "\n".join(lines)
+
+
+def lecture() -> str:
+    """The published numbers beside those of the formula and of a trace of the released model."""
+    formula = example()
+    predictor = Predictor(trainee("gpt2-xl"))
+    base = Setting(precision="mixed", batch=32)
+    plain, again = (predictor.predict(base.replace(checkpointing=one)) for one in (False, True))
+    rows = [
+        ("weights, 2 bytes", "3 GB", formula.model.parameters, plain.in_full["parameters"]),
+        ("weights, gradients and states, 16 bytes", "24 GB", formula.held, plain.optimizer.held),
+        ("activations, 1K × 32", "~60 GB", formula.activations, _kept(plain)),
+        ("activations with checkpointing", "8 GB", None, _kept(again)),
+        ("gradients in one float32 buffer", "6 GB", formula.buffer, 4 * plain.parameters),
+        ("fragmentation", "3 GB", None, again.replayed().reserved - again.peak),
+        ("in all", "41 GB", formula.total, None),
+    ]
+    lines = ["| | published | 1.5 G parameters, computed | gpt2-xl (1.56 G), traced |", "|---|--:|--:|--:|"]
+    for name, published, computed, traced in rows:
+        cells = ["–" if size is None else f"{size / GB:.1f} GB" for size in (computed, traced)]
+        lines.append(f"| {name} | {published} | {' | '.join(cells)} |")
+    saved = 1 - _kept(again) / _kept(plain)
+    more = again.trace.recomputed_flops / plain.trace.flops
+    lines += [
+        "",
+        f"The formula counts 12 elements per token, layer and unit of width; the trace of the released model finds "
+        f"{_kept(plain) / formula.activations * 12:.0f}, logits included. Checkpointing saves {saved:.0%} of them for "
+        f"{more:.0%} more operations.",
+    ]
+    return "\n".join(lines)
+
+
+def _kept(prediction: Prediction) -> int:
+    return sum(one.bytes for one in prediction.trace.kept)

@@ -92,7 +92,7 @@ def test_the_largest_batch_fits_and_one_more_does_not(fallline: Command) -> None
 
 def test_the_longest_sequence_is_the_model_s_or_the_device_s(fallline: Command) -> None:
     found = json.loads(
-        fallline("memory", GPT, "--batch", "64", "--largest", "sequence", "--device", "60MB,1GB", "--json").out
+        fallline("memory", GPT, "--batch", "256", "--largest", "sequence", "--device", "60MB,1GB", "--json").out
     )
     small, large = (one["largest_sequence"] for one in found["devices"])
     assert 0 < small < large == 32

@@ -14,7 +14,9 @@ import pytest
 
 from tests.docs.pages import DOCS
 
-GUIDES = [DOCS / f"{name}.md" for name in ("rules", "library", "quick_start", "coming_from", "own_workload")]
+GUIDES = [
+    DOCS / f"{name}.md" for name in ("rules", "library", "quick_start", "coming_from", "own_workload", "distributed")
+]
 OTHERS = (
     "glossary",
     "formats",

@@ -53,7 +53,7 @@ class Verdict:
     data: str = ""
     file: str = ""
     headline: bool = False
-    """Whether a page puts it above all others; without any, the first is there."""
+    """Whether a page puts it above those that are not; the first of all is its heading."""
     detail: bool = False
 
     @property

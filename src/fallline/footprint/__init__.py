@@ -1,1 +1,11 @@
-"""What a whole training needs in memory: parameters, gradients, states, activations, buffers, fragmentation."""
+"""What a whole training needs in memory, and what would make it fit.
+
+``trainees/`` (the model) → ``trace`` (one iteration on tensors without memory) → ``prediction`` (bytes
+by category, those of the optimizer from :mod:`fallline.memory`) → ``caching_allocator`` (fragmentation) → ``devices``
+(verdicts) → ``remedies`` → ``document``. ``question`` does all of it in order, and ``measuring`` trains for real.
+"""
+
+from fallline.footprint.prediction import Prediction, Predictor, predicted, predicted_peak
+from fallline.footprint.setting import Setting
+
+__all__ = ["Prediction", "Predictor", "Setting", "predicted", "predicted_peak"]

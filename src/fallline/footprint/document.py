@@ -233,19 +233,15 @@ def _modules(answer: Answer) -> Table:
 
 
 def _devices(answer: Answer) -> Table:
-    columns = [
-        Column("device", align="left", key=True),
-        Column("verdict", align="left", prose=True),
-        Column(f"largest\n{answer.largest_of}", digits="thousands"),
-    ]
+    columns = [Column("device", align="left", key=True), Column("verdict", align="left", prose=True)]
     rows: list[list[Cell]] = [
-        [
-            Text(fit.device.name, mark=None if fit.fits else CellMark.WARNING),
-            Text(fit.sentence),
-            Number(answer.largest[fit.device.name]) if answer.largest.get(fit.device.name) else Missing("none fits"),
-        ]
-        for fit in answer.fits
+        [Text(fit.device.name, mark=None if fit.fits else CellMark.WARNING), Text(fit.sentence)] for fit in answer.fits
     ]
+    if answer.largest:
+        columns.append(Column(f"largest\n{answer.largest_of}", digits="thousands"))
+        for row, fit in zip(rows, answer.fits, strict=True):
+            most = answer.largest[fit.device.name]
+            row.append(Number(most) if most else Missing("none fits"))
     return Table("Devices", columns, rows)
 
 
@@ -254,7 +250,7 @@ def _remedies(answer: Answer) -> Table:
     peak, peak_scale = _size("then at\nthe peak", [one.peak for one in answer.remedies])
     title = "Changes that save memory" + (f", for {answer.remedied.name}" if answer.remedied else "")
     columns = [
-        Column("change", align="left", key=True), Column("enough", align="left"), saves, peak,
+        Column("change", align="left", key=True, prose=True), Column("enough", align="left"), saves, peak,
         Column("cost", align="left", prose=True),
     ]  # fmt: skip
     rows: list[list[Cell]] = [

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from fallline.document.numbers import counted
-from fallline.footprint.devices import Device, gb
+from fallline.footprint.devices import Device, gb, verdict
 from fallline.footprint.prediction import Prediction, Predictor
 from fallline.footprint.setting import Setting
 from fallline.footprint.trainees import Unbuildable
@@ -17,6 +17,8 @@ BUS = 25e9
 """Bytes per second between device and host, about what PCIe 4.0 with 16 lanes reaches; it was not measured here."""
 RANKS = 8
 """Where the user names no number."""
+LEAST_SAVED = 0.005
+"""The least share of the peak that a change has to save to be named."""
 WORTH_RECOMPUTING = 0.05
 """The least share of the peak that activations have where checkpointing is tried."""
 OTHER_OPTIMIZERS = ("lion", "adafactor", "lion8bit")
@@ -57,19 +59,30 @@ class _Change:
     """Without the operations of a recomputation, which a trace counts."""
 
 
-def remedies(predictor: Predictor, base: Prediction, device: Device | None) -> list[Remedy]:
-    """Single changes, and several together where no single one of the cheap ones is enough for the device.
+def remedies(predictor: Predictor, base: Prediction, device: Device | None, overhead: float = 1.0) -> list[Remedy]:
+    """Single changes, and several together where none of the cheap single ones is enough for the device.
 
-    First come those that are enough, then those that save most.
+    First come those that are enough, then those that save most. ``overhead`` is the factor by which an allocator needs
+    more than the tensors, where that is known.
     """
-    found = [one for change in _singles(base) if (one := _tried(predictor, base, change, device)) is not None]
-    if not any(one.fits and one.price <= Price.OPERATIONS for one in found):
+
+    def tried(change: _Change) -> Remedy | None:
+        return _tried(predictor, base, change, lambda one: device is not None and _fits(one, device, overhead))
+
+    found = [one for change in _singles(base) if (one := tried(change)) is not None]
+    if device is not None and not any(one.fits and one.price <= Price.OPERATIONS for one in found):
         for change in _together(base.setting):
-            one = _tried(predictor, base, change, device)
+            one = tried(change)
             found += [one] if one is not None else []
             if one is not None and one.fits:
                 break
+    if device is None:
+        found = [dataclasses.replace(one, fits=None) for one in found]
     return sorted(found, key=lambda one: (one.fits is False, -one.saves))
+
+
+def _fits(prediction: Prediction, device: Device, overhead: float) -> bool:
+    return overhead * prediction.peak <= device.size and verdict(prediction, device).fits
 
 
 def cheapest(found: Sequence[Remedy]) -> Remedy | None:
@@ -78,17 +91,20 @@ def cheapest(found: Sequence[Remedy]) -> Remedy | None:
     return min(enough, key=lambda one: (one.price, -one.saves), default=None)
 
 
-def _tried(predictor: Predictor, base: Prediction, change: _Change, device: Device | None) -> Remedy | None:
-    """None where it saves nothing, or cannot be done with this model or this optimizer."""
+def _tried(
+    predictor: Predictor, base: Prediction, change: _Change, fits: Callable[[Prediction], bool]
+) -> Remedy | None:
+    """None where it saves nothing to speak of, or cannot be done with this model or this optimizer."""
     try:
         prediction = _predicted(predictor, change.setting)
     except (Unbuildable, ValueError):
         return None
     saves = base.peak - prediction.peak
-    if saves <= 0:
+    if saves < LEAST_SAVED * base.peak:
         return None
-    fits = None if device is None else prediction.peak <= device.size
-    return Remedy(change.option, prediction.peak, saves, change.price, _cost(base, change, prediction), fits)
+    return Remedy(
+        change.option, prediction.peak, saves, change.price, _cost(base, change, prediction), fits(prediction)
+    )
 
 
 def _predicted(predictor: Predictor, setting: Setting) -> Prediction:

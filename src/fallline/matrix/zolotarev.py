@@ -108,7 +108,7 @@ def _polar(x: Tensor, chosen: Zolotarev, eps: float, out: Tensor) -> None:
         factor, info = torch.linalg.cholesky_ex(shifted)
         failed |= info != 0
         total.add_(torch.cholesky_inverse(factor), alpha=residue)
-    if bool(failed.any()):
+    if not failed.is_meta and bool(failed.any()):
         total[failed] = _by_eigenvalues(r[failed], chosen)
     short = (largest * norm.sqrt() / eps).clamp_(max=1.0) if eps > 0 else torch.ones_like(norm)
     torch.mul(product(total, unit, out), chosen.scale * short / norm.sqrt(), out=out)

@@ -28,7 +28,7 @@ from fallline.document.html.fragment import sentence
 from fallline.document.html.maps import map_figure
 from fallline.document.html.stills import STILLS, still
 from fallline.document.html.tables import table_element
-from fallline.document.html.tags import element, file_name, opening, text
+from fallline.document.html.tags import element, file_name, opening, prose, text
 
 FEW_ROWS = 4
 """A table with fewer rows needs no filter."""
@@ -67,8 +67,8 @@ def _answer(kind: str, blocks: Sequence[Block]) -> str:
     """The verdict on top, then what was asked and code to paste."""
     first, *others = [verdict.text for verdict in verdicts(blocks)] or [""]
     parts = [element("p", text(kind), class_="kind")]
-    parts += [element("h2", text(first), class_="long" if len(first) > LONG else None)] if first else []
-    parts += [element("p", text(line)) for line in others]
+    parts += [element("h2", prose(first), class_="long" if len(first) > LONG else None)] if first else []
+    parts += [element("p", prose(line)) for line in others]
     asked = [block for block in blocks if _is_sentence(block) and not block.detail]
     parts += [element("div", "".join(map(sentence, asked)), class_="asked")] if asked else []
     parts += [_snippet(block) for block in blocks if isinstance(block, Snippet)]
