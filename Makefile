@@ -8,7 +8,7 @@ NATIVE := $(shell find src/fallline/native -name '*.cpp' -o -name '*.h' 2>/dev/n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-authors test-distributed test-logs test-pages lint format stubs docs site race race-checks memory-checks leaderboard targets bench bench-compiled statistics quality peers wheel clean
+.PHONY: help setup test test-authors test-distributed test-logs test-pages lint format stubs docs site profile profile-checks race race-checks memory-checks leaderboard targets bench bench-compiled statistics quality peers wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -80,6 +80,13 @@ race: setup ## five optimizers on chars, in rounds until one can be taken: at mo
 	@mkdir -p build
 	$(BIN)/fallline race --anew --minutes 5 --results build/race-chars.sqlite
 
+profile: setup ## a small GPT under AdamW and its 8-bit form, step by step in turns: about 2 minutes
+	@mkdir -p build
+	$(BIN)/fallline profile --batch-size 4 --sequence 64 -o adamw,adamw8bit --minutes 1.5 --out build/profile-gpt-tiny.sqlite
+
+profile-checks: setup ## what a profile may cost and how often its verdicts are wrong; half an hour
+	$(BIN)/python -m benchmarks.profile_checks
+
 race-checks: setup ## what a race must survive and may cost: kills, lost workers, twins, wrong verdicts, real races; two hours
 	$(BIN)/python -m benchmarks.race_checks
 	$(BIN)/python -m benchmarks.race_runs
@@ -97,6 +104,11 @@ leaderboard: setup ## AlgoPerf's entries on eight miniatures, 5 trials × 3 stud
 	$(BIN)/python docs/leaderboard_page.py
 	$(BIN)/python docs/gallery_leaderboard.py
 	$(BIN)/python docs/choose_page.py
+
+matrix-race: setup ## AdamW, Muon, Shampoo and SOAP on chars, tuned alike: steps and seconds to the target; goes on where it stopped
+	@mkdir -p build
+	$(BIN)/fallline race chars --contestants benchmarks/matrix_optimizers.toml --trials 3 --minutes 30 \
+	    --results build/matrix-race.sqlite
 
 targets: setup ## set every workload's target anew where its runs are not there; two hours from nothing
 	$(BIN)/python -m benchmarks.set_targets --store benchmarks/target_runs --records src/fallline/workloads/targets.json \

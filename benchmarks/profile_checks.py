@@ -48,7 +48,7 @@ STEP, WHOLE = 0.003, 0.064
 PLANTED = 0.03
 
 
-def simulated_tables(tables: int = 2000, arms: int = 7) -> dict[str, Any]:
+def simulated_tables(tables: int = 1000, arms: int = 7) -> dict[str, Any]:
     """Tables of a baseline and so many equal arms, and tables with one arm that costs 3 % of a step more."""
     wrong = found = 0
     for seed in range(tables):

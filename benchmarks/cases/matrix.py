@@ -20,6 +20,7 @@ from torch.nn import Parameter
 
 import fallline
 from benchmarks.arms import NotInstalled, tensors
+from benchmarks.cases.rule_peers import allowance, seconds
 from benchmarks.packages import class_of
 from benchmarks.rows import Result, Row, milliseconds
 from benchmarks.settings import Settings
@@ -98,14 +99,16 @@ def _muon(
     what: str, shapes: Sequence[tuple[int, int]], bars: Sequence[float | None], settings: Settings
 ) -> tuple[list[Row], Any]:
     note(f"muon: {what}")
-    arms = {
+    arms: dict[str, Any] = {
         OURS: fallline.Muon(tensors(shapes, settings.seed), lr=1e-5),
         NEAR: fallline.Muon(tensors(shapes, settings.seed), lr=1e-5, variant="zolotarev"),
         TORCH: torch.optim.Muon(tensors(shapes, settings.seed), lr=1e-5),
         FLOAT32: FloatMuon(tensors(shapes, settings.seed), lr=1e-5),
     }
     pairs = [(peer, ours) for ours in (OURS, NEAR) for peer in (TORCH, FLOAT32)]
-    samples = interleave({name: one.step for name, one in arms.items()}, settings, pairs)
+    arms[FLOAT32].step()
+    allowed = allowance(settings, seconds(arms[FLOAT32].step))
+    samples = interleave({name: one.step for name, one in arms.items()}, allowed, pairs)
     names = {OURS: "Muon", NEAR: 'Muon, variant="zolotarev"'}
     rows = [
         Row(

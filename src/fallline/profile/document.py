@@ -73,6 +73,7 @@ def _of_one(cell: CellEstimate, workload: Workload) -> list[Block]:
         main_table(cell),
         difference_table(cell),
         resources_table(cell),
+        *([relative_table(cell)] if published else []),
         *figures(cell),
         *(Note(note) for note in reservations(cell)),
         *(Paragraph(line, detail=True) for line in observations(cell, workload)),
@@ -295,6 +296,32 @@ def resources_table(cell: CellEstimate) -> Table:
             ]
         )
     return Table("Resources", columns, rows, detail=True)
+
+
+def relative_table(cell: CellEstimate) -> Table:
+    """The published table of differences in percent, column for column, from the resources above it."""
+    base = cell.record.plan.baseline
+    resources = resources_table(cell)
+    names = ("collator s", "warm-up s", "CPU use %", "resident peak MB", "total s")
+    places = {column.title: at for at, column in enumerate(resources.columns)}
+    rows_of = {row[0].value: row for row in resources.rows if isinstance(row[0], Text)}
+    columns = [Column("", name="optimizer", align="left", key=True), *(Column(f"Δ {name[:-2]}") for name in names[:3])]
+    columns += [Column("Δ resident peak"), Column("Δ total"), Column("Δ peak in tensors"), Column("Δ tokens/s")]
+    rows: list[list[Cell]] = []
+    for label, arm in cell.arms.items():
+        if label == base or base not in rows_of or arm.delta is None:
+            continue
+        both = [(rows_of[label][places[name]], rows_of[base][places[name]]) for name in names]
+        peaks = [_megabytes(cell.record.arms[one].facts.get("peak_bytes")) for one in (label, base)]
+        relative = [_relative(own, other) for own, other in [*both, (peaks[0], peaks[1])]]
+        rows.append([Text(label), *relative, Text(percent(arm.delta.value))])
+    return Table(f"Against {base}, in percent, as the published table has it", columns, rows, detail=True)
+
+
+def _relative(own: Cell, base: Cell) -> Cell:
+    if not isinstance(own, Number) or not isinstance(base, Number) or not base.value:
+        return Missing()
+    return Text(percent(own.value / base.value - 1.0))
 
 
 _ALL = (DATA, FORWARD, BACKWARD, STEP, CURVATURE, TRAINING)
