@@ -8,7 +8,7 @@ NATIVE := $(shell find src/fallline/native -name '*.cpp' -o -name '*.h' 2>/dev/n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test test-authors test-distributed test-logs test-pages lint format stubs docs race race-checks memory-checks leaderboard targets bench bench-compiled statistics quality peers wheel clean
+.PHONY: help setup test test-authors test-distributed test-logs test-pages lint format stubs docs site profile profile-checks race race-checks memory-checks leaderboard targets bench bench-compiled statistics quality peers wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -33,7 +33,7 @@ setup: .venv/.ready ## create .venv with everything needed, build the native lib
 
 .venv/.ready: .venv/.tools CMakeLists.txt $(NATIVE)
 	@echo "Installing fallline and what it needs (minutes the first time: torch is large)"
-	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,bench,ray,parquet,report]' </dev/null
+	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,bench,ray,parquet,report,site]' </dev/null
 	@if ls .venv/lib/python*/site-packages/fallline/native/libfallline_native.so >/dev/null 2>&1; \
 	    then echo "Ready, with the native library"; \
 	    else echo "Ready, without the native library: no compiler was found that builds its kernels (GCC 12, clang 12 or newer)"; fi
@@ -66,14 +66,26 @@ format: setup ## rewrite the sources in the project's format
 stubs: setup ## write src/fallline/__init__.pyi, the signatures for editors and type checkers, from the rules
 	$(BIN)/python docs/type_stubs.py
 
-docs: setup ## write docs/optimizers.md, docs/workloads.md and docs/ladder.md from their own data
+docs: setup ## write docs/optimizers.md, workloads.md, ladder.md and choose.md from their own data
 	$(BIN)/python docs/optimizers_page.py
 	$(BIN)/python docs/workloads_page.py
 	$(BIN)/python docs/ladder_page.py
+	$(BIN)/python docs/choose_page.py
+
+site: setup ## the site of docs/ into build/site, which opens from a file; fails on a link that leads nowhere
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	@echo "Written: build/site/index.html"
 
 race: setup ## five optimizers on chars, in rounds until one can be taken: at most 5 minutes
 	@mkdir -p build
 	$(BIN)/fallline race --anew --minutes 5 --results build/race-chars.sqlite
+
+profile: setup ## a small GPT under AdamW and its 8-bit form, step by step in turns: about 2 minutes
+	@mkdir -p build
+	$(BIN)/fallline profile --batch-size 4 --sequence 64 -o adamw,adamw8bit --minutes 1.5 --out build/profile-gpt-tiny.sqlite
+
+profile-checks: setup ## what a profile may cost and how often its verdicts are wrong; half an hour
+	$(BIN)/python -m benchmarks.profile_checks
 
 race-checks: setup ## what a race must survive and may cost: kills, lost workers, twins, wrong verdicts, real races; two hours
 	$(BIN)/python -m benchmarks.race_checks
@@ -90,6 +102,13 @@ leaderboard: setup ## AlgoPerf's entries on eight miniatures, 5 trials × 3 stud
 	$(BIN)/fallline results export benchmarks/results/leaderboard.sqlite --out docs/leaderboard
 	@rm docs/leaderboard/leaderboard-evaluations.csv
 	$(BIN)/python docs/leaderboard_page.py
+	$(BIN)/python docs/gallery_leaderboard.py
+	$(BIN)/python docs/choose_page.py
+
+matrix-race: setup ## AdamW, Muon, Shampoo and SOAP on chars, tuned alike: steps and seconds to the target; goes on where it stopped
+	@mkdir -p build
+	$(BIN)/fallline race chars --contestants benchmarks/matrix_optimizers.toml --trials 3 --minutes 30 \
+	    --results build/matrix-race.sqlite
 
 targets: setup ## set every workload's target anew where its runs are not there; two hours from nothing
 	$(BIN)/python -m benchmarks.set_targets --store benchmarks/target_runs --records src/fallline/workloads/targets.json \

@@ -23,16 +23,16 @@ BEST = ""
 
 HEADLINES = (
     ("AdamW 100 × 1,024, float32", "torch fused"),
-    ("AdamW 32 × 16,384, float32", "torch fused"),
     ("AdamW 32 × 4,194,304, float32", "torch fused"),
-    ("AdamW 32 × 4,194,304, float32", "DeepSpeed CPUAdam"),
     ("AdamW 32 × 4,194,304, int8 states", "torch fused"),
     ("AdamW 32 × 1,048,576, int8 states", "bitsandbytes AdamW8bit"),
-    ("AdamW 32 × 1,048,576, int8 states", "torchao AdamW8bit"),
     ("Adan, 92 M parameters, float32", BEST),
-    ("AdamP, 92 M parameters, float32", BEST),
     ("ScheduleFreeAdamW, 92 M parameters, float32", BEST),
     ("NAdam, 92 M parameters, float32", BEST),
+    ("Muon, 8 matrices of width 768", BEST),
+    ("Muon, 8 matrices of width 768", "its loop in float32"),
+    ('Muon, variant="zolotarev", 8 matrices of width 768', BEST),
+    ("SOAP, 16 matrices of width 256, mean of 10 steps", "pytorch_optimizer"),
 )
 """The rows of the README."""
 

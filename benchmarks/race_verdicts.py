@@ -26,6 +26,9 @@ from fallline.race.results import Results
 from fallline.race.run import Race
 from fallline.race.step_costs import StepCosts, measure_steps, workload_request
 from fallline.race.verdict.summary import summarize
+from fallline.score.decision import LEADER, looks_up_to
+from fallline.score.decision import Times as Evidence
+from fallline.score.decision.replay import of_times, replay
 from fallline.score.leaderboard import leaderboard, without_infinity
 from fallline.score.separation import compare_all
 from fallline.score.times import StudyTimes
@@ -38,6 +41,8 @@ TASKS = {"inside": f"{TASK}:inside", "at the end": TASK}
 """Where the best rate lies in the space → the task."""
 
 CALIBRATIONS = 10
+EVERY = 4
+"""Steps between evaluations of both tasks."""
 Times = Mapping[str, Sequence[float]]
 """Contestant → its studies' steps to target."""
 
@@ -84,9 +89,30 @@ def twins(studies: int = 40, trials: int = 5, runs: int = 1000) -> dict[str, Any
         and max(rates["step times measured, called different"].values()) <= _bound(CALIBRATIONS)
         and rates["called different"] * rates["races"] <= 2
         and rates["15 % dearer below"] >= 0.9
+        and all(found["told apart"] == 0 for found in rates["in rounds, by studies"].values())
         for rates in found.values()
     )
     return {**found, "ok": right}
+
+
+def in_rounds(steps: Mapping[str, Sequence[float | None]], studies: int) -> dict[str, int]:
+    """Real twins raced in rounds until one is left, so many studies each: how many races, and how many told them apart.
+
+    ``steps`` are those to the target, None for a miss; a race has the next studies of both.
+    """
+    twins = {name: [math.inf if n is None else math.log(n) for n in steps[name]] for name in ("adamw", "twin")}
+    every = [math.exp(y) for row in twins.values() for y in row if math.isfinite(y)]
+    # Misses are so many steps late that what a budget is matters little; evaluations are four steps apart.
+    budget, floor = math.log(2 * max(every)), EVERY / float(np.median(every)) / math.sqrt(12)
+    races = [
+        {name: row[start : start + studies] for name, row in twins.items()}
+        for start in range(0, len(twins["adamw"]) - studies + 1, studies)
+    ]
+    apart = 0
+    for race in races:
+        evidence = Evidence(race, miss=dict.fromkeys(race, budget), floor=floor, paired=False)
+        apart += bool(replay(of_times(evidence), list(race), looks_up_to(studies), until=LEADER)[-1].out)
+    return {"races": len(races), "told apart": apart}
 
 
 def _bound(draws: int) -> float:
@@ -147,6 +173,7 @@ def _rates(times: Times, costs: Sequence[StepCosts], runs: int) -> dict[str, Any
         "15 % dearer below, own draws, by studies": {
             count: _below([own(dearer, count) for _ in range(runs // 5)]) for count in MORE_STUDIES
         },
+        "in rounds, by studies": {count: in_rounds(times, count) for count in (STUDIES, 10, studies)},
         "steps to target": without_infinity({name: list(found) for name, found in times.items()}),
     }
 

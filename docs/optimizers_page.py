@@ -40,7 +40,7 @@ Below the optimizers are [averages of weights](#averages), [schedules](#schedule
 rate](#finding) and [methods for small problems](#small_problems).
 
 All optimizers take the following options by name; `cautious` needs equations that have a direction to mask. They
-refuse `capturable`, `differentiable` and DTensor by name:
+refuse `capturable` and `differentiable` by name, and step DTensors ([distributed.md](distributed.md)):
 """
 
 OPTIONS = {

@@ -25,7 +25,7 @@ BELOW = {
     "formats": {"rules"},
     "matrix": set(),
     "lower": {"cache", "formats", "matrix", "optimizers", "rules", "switches"},
-    "distributed": {"lower"},
+    "distributed": {"lower", "rules"},
     "optim": {"averaging", "distributed", "document", "formats", "lower", "optimizers", "rules"},
     "memory": {"formats", "lower", "optim", "optimizers", "rules"},
     "catalogue": {"lower", "memory", "optim", "rules"},
@@ -49,6 +49,7 @@ BELOW = {
     "logs": {"document"},
     "footprint": {"document", "lower", "measure", "memory", "optim", "rules", "training", "workloads"},
     "race": {"document", "logs", "measure", "memory", "optim", "score", "training", "workloads"},
+    "gallery": {"catalogue", "document", "footprint", "measure", "memory", "score", "training", "workloads"},
     "profile": {"document", "footprint", "measure", "memory", "optim", "race", "step", "training", "workloads"},
     "report": {"document", "measure", "profile", "race", "score", "step"},
 }

@@ -15,7 +15,7 @@ _PUBLIC = {
     "info": "fallline.catalogue",
     "list_optimizers": "fallline.optim.registry",
     "optimizer": "fallline.optim.classes",
-    "export_for_torch": "fallline.optim.checkpoint",
+    "export_for_torch": "fallline.optim.export",
     "amos_lr": "fallline.optimizers.amos_algoperf",
     "rule": "fallline.rules",
     "select": "fallline.optim",

@@ -33,6 +33,7 @@ FALLLINE = [sys.executable, "-m", "fallline"]
                 "results status",
                 "score",
                 "step",
+                "profile",
             )
         ),
     ],

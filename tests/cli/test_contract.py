@@ -81,7 +81,20 @@ def test_doctor(fallline: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["optimizers", "contestants", "doctor", "data", "race", "score", "step", "results status"]
+    "verb",
+    [
+        "optimizers",
+        "contestants",
+        "doctor",
+        "data",
+        "gallery",
+        "race",
+        "score",
+        "step",
+        "profile",
+        "memory",
+        "results status",
+    ],
 )
 def test_every_verb_takes_the_same_options(fallline: Command, verb: str) -> None:
     words = fallline(*verb.split(), "--help").out.split()

@@ -14,8 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def launch(world: int, folder: Path, *modules: str, timeout: float = 900) -> None:
-    """Runs the cases of these modules in ``world`` processes; fails with what any of them says."""
+def launch(world: int, folder: Path, *modules: str, timeout: float = 900, reported: bool = True) -> None:
+    """Runs the cases of these modules in ``world`` processes; fails with what any of them says.  ``reported``: whether
+    all of them live to say it."""
     folder.mkdir(parents=True, exist_ok=True)
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "MEETING": uuid.uuid4().hex}
@@ -43,10 +44,10 @@ def launch(world: int, folder: Path, *modules: str, timeout: float = 900) -> Non
                 process.wait()
         for log in logs:
             log.close()
-    _check(folder, [process.returncode for process in processes])
+    _check(folder, [process.returncode for process in processes], reported)
 
 
-def _check(folder: Path, codes: Sequence[int]) -> None:
+def _check(folder: Path, codes: Sequence[int], reported: bool) -> None:
     """Raises with the failures of all processes, by case."""
     failures = []
     counted = set()
@@ -59,4 +60,4 @@ def _check(folder: Path, codes: Sequence[int]) -> None:
             log = (folder / f"log-{rank}.txt").read_text(encoding="utf-8", errors="replace")
             failures.append(f"--- process {rank} ended with {code}:\n{log[-3000:]}")
     assert not failures, "\n".join(failures)
-    assert len(counted) == 1 and counted != {()}, "the processes ran different cases"
+    assert not reported or (len(counted) == 1 and counted != {()}), "the processes ran different cases"

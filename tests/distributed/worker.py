@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-TIMEOUT = timedelta(seconds=40)
+TIMEOUT = timedelta(seconds=240)
 """The time in which a process must come to a collective that others wait in; ends a hang."""
 
 

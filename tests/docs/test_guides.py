@@ -14,15 +14,22 @@ import pytest
 
 from tests.docs.pages import DOCS
 
-GUIDES = [DOCS / "rules.md", DOCS / "library.md"]
-PAGES = [
-    *GUIDES,
-    DOCS / "first_race.md",
-    DOCS / "race.md",
-    DOCS / "glossary.md",
-    DOCS / "formats.md",
-    DOCS / "elsewhere.md",
+GUIDES = [
+    DOCS / f"{name}.md" for name in ("rules", "library", "quick_start", "coming_from", "own_workload", "distributed")
 ]
+OTHERS = (
+    "glossary",
+    "formats",
+    "elsewhere",
+    "choose",
+    "commands",
+    "gallery",
+    "measuring",
+    "index",
+    "first_race",
+    "race",
+)
+PAGES = [*GUIDES, *(DOCS / f"{name}.md" for name in OTHERS)]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 
 
@@ -42,7 +49,7 @@ def test_blocks_run_and_print_what_the_page_says(guide: Path, tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": f"guide_{guide.stem}"}
     pairs = blocks(guide.read_text(encoding="utf-8"))
-    assert len(pairs) > 5 and any(output for _, output in pairs)
+    assert len(pairs) > 2 and any(output for _, output in pairs)
     for number, (block, output) in enumerate(pairs):
         file = tmp_path / f"block_{number}.py"  # a file, so that errors in rules can quote their line
         file.write_text(block, encoding="utf-8")

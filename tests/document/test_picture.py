@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fallline.document import picture
+from fallline.document.drawing.inks import line_style
 from fallline.document.figures import Axis, Chart, Mark, Series
 from tests.document import CHART, DOCUMENT, MAP
 
@@ -71,7 +72,7 @@ def test_tiles_have_words_and_what_was_set_aside_is_hatched() -> None:
 
 
 def test_of_44_lines_no_two_look_alike() -> None:
-    styles = [picture.line_style(index) for index in range(44)]
+    styles = [line_style(index) for index in range(44)]
     assert len({(style["color"], style["linestyle"]) for style in styles}) == 44
     assert len({style["color"] for style in styles[:11]}) == 11
 

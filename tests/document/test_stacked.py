@@ -9,6 +9,7 @@ import pytest
 
 from fallline.document import picture
 from fallline.document.blocks import Document, bars_table
+from fallline.document.drawing.bars import draw_bars
 from fallline.document.figures import Bar, Mark, Part, StackedBars
 from fallline.document.markdown import markdown
 from fallline.document.stacked import lines
@@ -69,7 +70,7 @@ def test_a_picture_has_every_section_its_size_and_its_limits(tmp_path: Path) -> 
     from matplotlib.figure import Figure
 
     made: Any = Figure().add_subplot()
-    picture.draw_bars(made, TWO)
+    draw_bars(made, TWO)
     heights = [patch.get_height() for patch in made.patches]
     assert heights == [3.0, 6.0, 0.5, 1.0, 2.0]
     assert made.patches[0].get_facecolor() == made.patches[3].get_facecolor(), "one name, one colour"

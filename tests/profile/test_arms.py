@@ -84,3 +84,15 @@ def test_a_hybrid_keeps_some_states_in_full() -> None:
     assert sizes[0] - sizes[1] == full // 2
     with pytest.raises(BadArm, match=r"no parameter has such a name; there are tokens\.weight"):
         matching(("nothing*",), made)
+
+
+def test_adafactor_can_keep_its_second_moments_decay() -> None:
+    torch.manual_seed(0)
+    made = small()
+    optimizer = arm_of("adafactor[beta2=0.99]").prepare(made, total_steps=20).optimizer
+    for number in range(1, 5):
+        made(torch.randint(256, (1, 8))).sum().backward()
+        optimizer.step()
+        decay = optimizer.param_groups[0]["beta2_decay"]
+        if number > 1:
+            assert 1 - number**decay == pytest.approx(0.99)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.simulated_profiles import BACKWARD, DATA, FORWARD, simulated
 from fallline.profile.estimate import estimate
-from tests.profile.records import BACKWARD, DATA, FORWARD, simulated
 
 STEP = 0.003
 WHOLE = DATA + FORWARD + BACKWARD + STEP

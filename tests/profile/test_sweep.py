@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from benchmarks.simulated_profiles import simulated
 from fallline.profile.estimate import CellEstimate, estimate
 from fallline.profile.sweep import cliff_sentence, cliffs, gaps, trend_sentence
-from tests.profile.records import simulated
 
 SIZES = (16, 32, 64, 128)
 

@@ -172,6 +172,20 @@ def test_a_race_that_is_killed_in_its_search_chooses_the_same(tmp_path: Path) ->
         assert {row[:3] for row in points(path, RACE)} == {row[:3] for row in points(whole, RACE)}
 
 
+def test_a_run_that_was_killed_before_the_first_look_has_used_its_time(tmp_path: Path) -> None:
+    path, made = tmp_path / "r.sqlite", entry(tmp_path)
+    with pytest.raises(Killed):
+        race(made, path, RatesEngine(BEST, dies_after=30))
+    with Results(path) as results:
+        assert results.seconds_used < 60 and results.ended_by is None
+        with results.store.transaction() as database:
+            database.execute("update run set started = started - 600")
+            database.execute("update evaluation set at = at - 300")
+        assert 290 < results.seconds_used < 360, "ten minutes ago it began, and five minutes ago it was killed"
+    assert race(made, path, RatesEngine(BEST), minutes=4.0).ended_by == "time"
+    assert race(made, path, RatesEngine(BEST), minutes=60.0).verdict.startswith("Take ")
+
+
 def test_a_contestant_without_a_value_races_with_its_documented_setting(tmp_path: Path) -> None:
     path, told = tmp_path / "r.sqlite", list[str]()
     race(entry(tmp_path), path, RatesEngine({**BEST, "lion": math.nan}), told)

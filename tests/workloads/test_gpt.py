@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
+
 import pytest
 import torch
 
-from fallline.workloads import WorkloadError
+from fallline.workloads import WorkloadError, load
 from fallline.workloads.gpt import IGNORED, SIZES, loss, model
 
 # The released checkpoints' numbers; the paper's table says 117 M, 345 M, 762 M and 1542 M, which was a miscount.
@@ -55,6 +58,21 @@ def test_checkpointing_gives_the_same_gradients() -> None:
         found.append([p.grad.clone() for p in made.parameters() if p.grad is not None])
     for plain, recomputed in zip(*found, strict=True):
         assert torch.equal(plain, recomputed)
+
+
+def test_a_config_needs_its_package_or_trains(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(
+        '{"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 16, "n_positions": 32, "vocab_size": 300}'
+    )
+    spec = f"{tmp_path}/config.json@batch=2,sequence=8"
+    if importlib.util.find_spec("transformers") is None:
+        with pytest.raises(WorkloadError, match="needs the package transformers"):
+            load(spec)
+        return
+    workload = load(spec)
+    model = workload.new_model(0)
+    workload.training_loss(model, 0, 0).backward()
+    assert sum(p.numel() for p in model.parameters()) == 300 * 16 + 32 * 16 + 12 * 256 + 13 * 16 + 2 * 16
 
 
 def test_a_wrong_size_or_shape_is_one_clear_line() -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fallline.cli import contestants, data, doctor, optimizers, report, results, score
+from fallline.cli import contestants, data, doctor, gallery, optimizers, report, results, score
 from fallline.cli.exit_codes import run
 from fallline.cli.memory import memory
 from fallline.cli.profile.command import profile
@@ -32,6 +32,7 @@ app.command("contestants")(contestants.contestants)
 app.add_typer(results.app, name="results")
 app.command("score")(score.score)
 app.command("step")(step)
+app.command("gallery")(gallery.gallery)
 app.command("profile")(profile)
 app.command("memory")(memory)
 app.command("report")(report.report)

@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.device_mesh import DeviceMesh
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
 
 class Ranks:
@@ -114,6 +117,6 @@ class Ranks:
 def _timeout_of(group: dist.ProcessGroup) -> timedelta | None:
     """How long the group waits for a process; None, which is torch's default, if this torch does not tell."""
     try:
-        return group._get_backend(group._device_types[0]).options._timeout  # type: ignore[attr-defined, no-any-return]
+        return group._get_backend(group._device_types[0]).options._timeout
     except (AttributeError, IndexError, RuntimeError):
         return None

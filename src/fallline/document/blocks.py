@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from fallline.document.cells import Cell, Column, Number, Text, text_of
-from fallline.document.figures import Chart, Figure, HeatMap, StackedBars
+from fallline.document.figures import Figure, HeatMap, StackedBars
 
 Tone = Literal["plain", "dim", "strong"]
 
@@ -53,7 +53,7 @@ class Verdict:
     data: str = ""
     file: str = ""
     headline: bool = False
-    """Whether a page puts it above all others; without any, the first is there."""
+    """Whether a page puts it above those that are not; the first of all is its heading."""
     detail: bool = False
 
     @property
@@ -91,7 +91,7 @@ class Table:
         return next((at for at, column in enumerate(self.columns) if not column.key), len(self.columns))
 
 
-Block = Heading | Paragraph | Note | Snippet | Verdict | Table | Chart | HeatMap | StackedBars
+Block = Heading | Paragraph | Note | Snippet | Verdict | Table | Figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Document:
 
     @property
     def figures(self) -> list[Figure]:
-        return [block for block in self.blocks if isinstance(block, (Chart, HeatMap, StackedBars))]
+        return [block for block in self.blocks if isinstance(block, Figure)]
 
 
 def names_document(names: Sequence[str]) -> Document:

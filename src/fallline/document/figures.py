@@ -33,6 +33,8 @@ class Series:
     """Whether its last point is an end worth a dot: there is no more of it because it has arrived."""
     scattered: bool = False
     """Whether its points are measurements in no order, drawn as dots with their intervals and without a line."""
+    words: Sequence[str] | None = None
+    """The words beside its points, which then have dots; an empty text leaves a point without words."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,11 +59,84 @@ class Chart:
     caption: str = ""
     """A line below the title: how its lines and bands were made."""
     marks: Sequence[Mark] = ()
+    direct: bool = False
+    """Whether lines carry their names at their ends, where a legend would be a detour."""
     place: str = ""
     """Figures that follow each other and have the same place show the same from several sides; a page shows one of
     them at a time."""
     view: str = ""
     """The side that this one shows, in a word or two."""
+    detail: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Panels:
+    """Several charts beside each other; if all have the same lines, they share one legend."""
+
+    name: str
+    title: str
+    charts: Sequence[Chart]
+    columns: int
+    caption: str = ""
+    detail: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Landscape:
+    """A function of two variables by its contours, and paths on it; paths carry their names."""
+
+    name: str
+    title: str
+    x: Axis
+    y: Axis
+    columns: Sequence[float]
+    rows: Sequence[float]
+    """The grid: the values of x, and those of y."""
+    heights: Sequence[Sequence[float]]
+    """Row by row, the values of the function on the grid."""
+    levels: Sequence[float]
+    paths: Sequence[Series]
+    optimum: tuple[float, float]
+    caption: str = ""
+    detail: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Strip:
+    """Small pictures in rows, with a name above each column."""
+
+    name: str
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Sequence[Sequence[int]]]]
+    """Rows of pictures; a picture is rows of grey values from 0 to 255."""
+    caption: str = ""
+    detail: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Interval:
+    """An estimate and the bounds of its interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    strong: bool = False
+    """Whether it answers the question, and the others lead to it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Intervals:
+    """Estimates below each other, against a value at which there is nothing to find."""
+
+    name: str
+    title: str
+    x: Axis
+    rows: Sequence[Interval]
+    reference: float
+    reference_text: str
+    caption: str = ""
     detail: bool = True
 
 
@@ -149,4 +224,4 @@ class StackedBars:
         return [mark for mark in self.limits if mark.y <= 1.3 * self.longest]
 
 
-Figure = Chart | HeatMap | StackedBars
+Figure = Chart | Panels | Landscape | Strip | Intervals | StackedBars | HeatMap

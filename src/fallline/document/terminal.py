@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fallline.document.blocks import Block, Document, Heading, Note, Paragraph, Snippet, Table, Verdict, map_table
 from fallline.document.cells import Cell, Column, Mark, Text
-from fallline.document.figures import Chart, HeatMap, StackedBars, Tile
+from fallline.document.figures import Figure, HeatMap, StackedBars, Tile
 from fallline.document.fitting import Fitted, fit
 from fallline.document.stacked import lines as bar_lines
 
@@ -24,10 +24,11 @@ CLEAR_LEAD = 2.0
 
 
 def show(document: Document, console: Console) -> None:
-    """Prints every block that a terminal can show; charts are drawn by :mod:`~fallline.document.picture`."""
+    """Prints every block that a terminal can show; of the figures these are maps and bars, and
+    :mod:`~fallline.document.picture` draws all of them."""
     before: Block | None = None
     for block in document.blocks:
-        if isinstance(block, Chart):
+        if isinstance(block, Figure) and not isinstance(block, (HeatMap, StackedBars)):
             continue
         if _apart(before, block):
             console.print()

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from fallline.lower.coupled import alone
-from fallline.lower.executor import Deferred, Executor, Lowering, Passes, StepScalars
+from fallline.lower.executor import Deferred, Executor, Lowering, Partial, Passes, StepScalars
 from fallline.lower.item import Item, Operand
 from fallline.lower.matrix_calls import FUNCTIONS, Matrices
+from fallline.lower.transfer import Transfer
 from fallline.rules.blocks import Squares
 from fallline.rules.chain import Chain
 from fallline.rules.graph import Call
@@ -109,7 +110,9 @@ class Batch:
         self.failures: dict[str, Tensor] = {}
         """By state, how often in a row each matrix of each parameter could not be computed."""
 
-    def passes(self, grads: Mapping[int, Tensor], scalars: StepScalars, deferred: Deferred) -> Iterator[list]:
+    def passes(
+        self, grads: Mapping[int, Tensor], scalars: StepScalars, deferred: Deferred
+    ) -> Iterator[Sequence[Partial | Transfer]]:
         present = {k: grads[i] for k, i in enumerate(self.positions) if i in grads}
         if not present:
             return

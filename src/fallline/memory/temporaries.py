@@ -9,10 +9,13 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fallline.lower.chain import scratch_elements
+from fallline.lower.item import real_shape
 from fallline.memory.live import LiveBytes
 from fallline.optim.group_reader import RULE
 from fallline.optim.optimizer import RuleOptimizer
 from fallline.optim.options import GROUP_OPTIONS
+from fallline.rules.chain import Chain
 
 FLAGS: Mapping[str, Mapping[str, bool]] = {
     "eager": {"foreach": False, "fused": False},
@@ -23,16 +26,36 @@ NATIVE = ("native", "native each")
 
 
 def temporaries(optimizer: RuleOptimizer, lowering: str) -> int:
-    """The bytes at the peak of a step by this lowering, over the parameters that require a gradient."""
+    """The bytes at the peak of a step by this lowering, over the parameters that require a gradient.
+
+    Native kernels allocate nothing.  Around matrix functions, which are torch's in every lowering, they are counted as
+    eager operations, which allocate a little more.
+    """
+    chains = _chains(optimizer)
     if lowering in NATIVE:
-        return 0
+        if not chains:
+            return 0
+        lowering = "eager"
     if lowering not in FLAGS:
         known = ", ".join((*FLAGS, *NATIVE))
         raise ValueError(f"the temporaries of the lowering {lowering!r} cannot be counted; those of {known} can")
     with MadeUpValues():
         twin = _twin(optimizer, FLAGS[lowering])
-        twin.step()  # makes the states
-        return allocated_by_step(twin)
+        twin.step()  # makes the states, and the scratch memory of matrix functions
+        return allocated_by_step(twin) + sum(4 * scratch_elements(chain, shapes) for chain, shapes in chains.items())
+
+
+def _chains(optimizer: RuleOptimizer) -> dict[Chain, list[tuple[int, ...]]]:
+    """The programs that call matrix functions, with the shapes that they step."""
+    found: dict[Chain, list[tuple[int, ...]]] = {}
+    for group in optimizer.param_groups:
+        reader = optimizer._readers.of(group)
+        for param in group["params"]:
+            shape = tuple(real_shape(param))
+            program = reader.program(group, len(shape)) if param.requires_grad or param.grad is not None else None
+            if isinstance(program, Chain):
+                found.setdefault(program, []).append(shape)
+    return found
 
 
 def _twin(optimizer: RuleOptimizer, flags: Mapping[str, bool]) -> RuleOptimizer:

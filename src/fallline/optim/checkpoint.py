@@ -19,7 +19,7 @@ from torch import Tensor
 
 from fallline.lower.transfer import Owner
 from fallline.optim.checkpoint_origin import torch_writers
-from fallline.optim.dtensor_states import as_dtensors, locals_of
+from fallline.optim.dtensor_states import as_dtensors
 from fallline.optim.group_reader import MODE, RULE, GroupReader
 from fallline.optim.hyperparameters import STEP
 from fallline.optim.options import GROUP_OPTIONS, IMPLEMENTATION, REFUSED
@@ -100,52 +100,6 @@ def _plain(value: Any) -> Any:
     return type(value)(map(_plain, value)) if type(value) in (tuple, list) else value
 
 
-def export_for_torch(optimizer: RuleOptimizer) -> dict[str, Any]:
-    """A checkpoint that torch.optim's class can load: low-bit states decoded to float32.
-
-    >>> import torch, fallline
-    >>> w = torch.nn.Parameter(torch.ones(64, 64))
-    >>> opt = fallline.AdamW8bit([w])
-    >>> w.square().sum().backward()
-    >>> opt.step()
-    >>> torch.optim.AdamW([w]).load_state_dict(fallline.export_for_torch(opt))
-    """
-    if not hasattr(optimizer, "description"):
-        raise TypeError(f"export_for_torch needs an optimizer of fallline, got a {type(optimizer).__name__}")
-    if optimizer.description.torch_class is None:
-        raise ValueError(f"torch.optim has no {optimizer.description.class_name}; use state_dict() to save it")
-    theirs = inspect.signature(getattr(torch.optim, optimizer.description.torch_class)).parameters
-    for group in optimizer.param_groups:
-        if RULE in group:
-            raise ValueError(
-                f"torch.optim has no optimizer with a group of {group[RULE]!r}; use state_dict() to save it"
-            )
-        for name in optimizer.description.defaults:
-            if name not in theirs and name not in GROUP_OPTIONS:
-                _check_usual(optimizer, group, name, "use state_dict() to save it")
-        _check_usual(optimizer, group, "cautious", "use state_dict() to save it")
-    saved = optimizer.state_dict()
-    own = saved.pop(HEADER).get(OWN, ())
-    states = optimizer.description.rule.states
-    for number, param in enumerate(all_params(optimizer.param_groups)):
-        entry = saved["state"].get(number)
-        if entry is None or STEP not in entry:
-            continue
-        plain = {key: entry[key] for key in (STEP, *own) if key in entry}
-        piece = optimizer._pieces.of(param)
-        if piece.place is not None:
-            entry = locals_of(optimizer.state[param])
-        for name, state in states.items():
-            if state.shape == "scalar":
-                plain[name] = entry[name].to(torch.get_default_dtype())
-            elif not state.is_scalar:
-                where = f"the state of parameter {number}"
-                plain.update(fitted(name, state, entry, piece, "float32", where) or {})
-        plain = as_dtensors(plain, {}, param, piece, states)
-        saved["state"][number] = plain
-    return saved
-
-
 def load(optimizer: RuleOptimizer, state_dict: dict[str, Any]) -> None:
     """Loads a checkpoint of this optimizer or of torch's class of the same name."""
     if not isinstance(state_dict, Mapping):
@@ -163,7 +117,7 @@ def load(optimizer: RuleOptimizer, state_dict: dict[str, Any]) -> None:
     if HEADER in saved and saved[HEADER]["rule"] != optimizer.description.rule.name:
         relative = next(d for d in descriptions() if d.rule.name == saved[HEADER]["rule"])
         for group in optimizer.param_groups:  # of the same family, which has no variants in common
-            _check_usual(optimizer, group, "variant", "load it into the class that wrote it")
+            check_usual(optimizer, group, "variant", "load it into the class that wrote it")
     own = (saved.get(HEADER) or {}).get(OWN, [])
     merged = [
         _merged_group(optimizer, mine, theirs, f"group {i} of the checkpoint", origin, relative)
@@ -266,7 +220,7 @@ def _matched(optimizer: RuleOptimizer, saved: Mapping[str, Any]) -> dict[Any, Te
     return params
 
 
-def _check_usual(optimizer: RuleOptimizer, group: Mapping[str, Any], name: str, remedy: str) -> None:
+def check_usual(optimizer: RuleOptimizer, group: Mapping[str, Any], name: str, remedy: str) -> None:
     """Raises if an option that torch does not have is not at its default (a variant, ε outside the root)."""
     description = optimizer.description
     usual = {**GROUP_OPTIONS, **description.defaults}.get(name)
@@ -296,7 +250,7 @@ def _merged_group(
     known: Collection[str] | None = None if relative is None else relative.defaults.keys()
     if torch_class is not None:
         usual = description.defaults.get("variant")
-        _check_usual(optimizer, mine, "variant", f"load its checkpoint with variant={usual!r}")
+        check_usual(optimizer, mine, "variant", f"load its checkpoint with variant={usual!r}")
         known = inspect.signature(getattr(torch.optim, torch_class)).parameters
     spelled = {part: alias for alias, parts in description.rule.aliases.items() for part in parts}
     for name in dict.fromkeys(spelled.get(n, n) for n in description.rule.hypers):

@@ -30,7 +30,7 @@ def as_dtensors(
         return found
     for key, value in local.items():
         before = known.get(key)
-        if is_distributed(before) and is_same_memory(local_of(before), value):
+        if before is not None and is_distributed(before) and is_same_memory(local_of(before), value):
             found[key] = before
         elif (whole := whole_shape(key, param, piece, states)) is not None:
             shape, cut = whole

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,6 +19,7 @@ from fallline.optim import checkpoint, modes
 from fallline.optim.binding import Outdated, bind
 from fallline.optim.clipping import gradient_factor, note_overflow, unscale_gradients
 from fallline.optim.empty_step import only_makes_states
+from fallline.optim.entry_points import remind, run_entry
 from fallline.optim.explain import Explanation, explain
 from fallline.optim.group_reader import MODE, RULE, GroupReader, Readers, check_must_match
 from fallline.optim.hyperparameters import STEP
@@ -46,7 +45,6 @@ from fallline.optim.team import Team
 from fallline.optim.torch_hooks import GLOBAL_HOOKS, frame_callback, profiler_enabled, with_hooks
 from fallline.optim.watched import Watched, WatchedStates
 from fallline.optimizers.description import Description
-from fallline.rules.program import Program
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -365,7 +363,7 @@ class RuleOptimizer(torch.optim.Optimizer):
             for bucket, active in stepped:
                 bucket.note_versions(active)
         if self._until_reminded:
-            self._remind()
+            remind(self)
 
     @property
     def launches(self) -> int:
@@ -377,55 +375,7 @@ class RuleOptimizer(torch.optim.Optimizer):
     def run_entry(self, name: str) -> None:
         """Runs a further entry point of the rule (``train``, ``update_hessian``) over every parameter that has
         states; one that uses gradients, over those that have one."""
-        plan, sparse = self._bound_plan(whole=True)
-        try:
-            ran = self._run_entry(name, plan, has_sparse=bool(sparse))
-        finally:
-            plan.release()
-        if self.description.reminder is not None and self.description.reminder.entry == name:
-            if not ran:
-                raise RuntimeError(
-                    f"{type(self).__name__}.{name}() found no gradient; call it after backward() and before zero_grad()"
-                )
-            self._until_reminded = 0
-
-    def _run_entry(self, name: str, plan: Plan, has_sparse: bool) -> bool:
-        """Whether there was a parameter to run it on."""
-
-        def programs_of(plan: Plan) -> dict[Bucket, Program]:
-            """The programs of the buckets whose rule has the entry."""
-            traces = {b: dataclasses.replace(b.program.trace, entry=name, cautious=False) for b in plan.buckets}
-            return {
-                bucket: bucket.rule.program(trace) for bucket, trace in traces.items() if name in bucket.rule.entries
-            }
-
-        programs = programs_of(plan)
-        uses_gradient = any(program.uses_gradient for program in programs.values())
-        if uses_gradient and has_sparse:
-            raise TypeError(f"{name}() does not take sparse gradients")
-        if not uses_gradient and (newcomers := {param for param in plan.completed if not plan.states.get(param)}):
-            plan = plan.without(newcomers)
-            programs = programs_of(plan)
-        companions = [bucket.companion(program) for bucket, program in programs.items()]
-        stepped = [(bucket, bucket.executor.present) for bucket in companions if bucket.executor.present]
-        numbers = plan.scalars.read(self.param_groups, stepped)
-        factor = gradient_factor(self, plan.buckets, ()) if uses_gradient else 1.0
-        if factor is None:
-            return True
-        self._run(plan, stepped, numbers, factor)
-        if plan is not self._plan:
-            self._keep(plan)
-        plan.scalars.write()
-        return bool(stepped)
-
-    def _remind(self) -> None:
-        """Warns once if an entry point without which the optimizer is another one is not called."""
-        self._until_reminded -= 1
-        reminder = self.description.reminder
-        if self._until_reminded == 0 and reminder is not None:
-            name = type(self).__name__
-            message = f"{name} has made {reminder.steps} steps without a call of {reminder.entry}(): {reminder.says}"
-            warnings.warn(message, stacklevel=5)
+        run_entry(self, name)
 
     # ------------------------------------------------------------------ checkpoints and copies
 

@@ -72,7 +72,7 @@ class Candidate:
 
     def with_dtensors(self, entry: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
         if self.owner is not None:
-            return entry
+            return dict(entry)
         return as_dtensors(entry, known, self.param, self.piece, self.program.states)
 
 

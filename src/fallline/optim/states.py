@@ -125,7 +125,7 @@ def fitted(
     if state.shape is not None:
         if entry.get(name) is None:
             return None
-        value = _dense(name, entry[name], reduced_shape(state, piece.shape), False, where)
+        value = _dense(name, entry[name], reduced_shape(state, piece.shape), False, param.device, where)
         return {name: value.to(param.device, piece.dtype).contiguous()}
     wanted = state_format(state, state_dtype, piece)
     stored = stored_format(name, state, entry)
@@ -134,7 +134,7 @@ def fitted(
             raise ValueError(f"{where} has {scale_key(name)!r}, but no codes that it belongs to; remove it or add them")
         if entry.get(name) is None:
             return None
-        value = _dense(name, entry[name], param.shape, param.is_complex(), where).to(param.device)
+        value = _dense(name, entry[name], param.shape, param.is_complex(), param.device, where).to(param.device)
     else:
         codes, scale = _codes(name, stored, entry, piece, where)
         if wanted == stored:
@@ -156,7 +156,7 @@ def _complex_of(dtype: torch.dtype) -> torch.dtype:
 
 def fitted_master(entry: Mapping[str, Any], param: Tensor, where: str) -> Tensor:
     """Existing master weights."""
-    return _dense(MASTER, entry[MASTER], param.shape, False, where).to(param.device, torch.float32)
+    return _dense(MASTER, entry[MASTER], param.shape, False, param.device, where).to(param.device, torch.float32)
 
 
 def keys_of(name: str) -> tuple[str, ...]:
@@ -164,7 +164,7 @@ def keys_of(name: str) -> tuple[str, ...]:
     return (name, f"{name}:int8", f"{name}:int4", scale_key(name))
 
 
-def _dense(name: str, value: Any, shape: Sequence[int], is_complex: bool, where: str) -> Tensor:
+def _dense(name: str, value: Any, shape: Sequence[int], is_complex: bool, device: torch.device, where: str) -> Tensor:
     if not isinstance(value, Tensor):
         raise ValueError(f"{where}: {name} is of type {type(value).__name__}; it should be a tensor")
     if tuple(value.shape) != tuple(shape):
@@ -174,6 +174,11 @@ def _dense(name: str, value: Any, shape: Sequence[int], is_complex: bool, where:
     if not (value.is_floating_point() or value.is_complex()) or value.is_complex() != is_complex:
         kind = "complex" if is_complex else "floating point"
         raise ValueError(f"{where}: {name} has dtype {value.dtype}; it should be {kind}")
+    if value.is_meta and device.type != "meta":
+        raise ValueError(
+            f"{where}: {name} is in another process, which steps this matrix; a copy of an optimizer that is split "
+            "over processes needs split_over() too, and then load_state_dict() of what state_dict() has returned"
+        )
     if value.layout != torch.strided:
         value = value.to_dense()
     # A kernel writes to its memory: values must be what is there, and each element have its own.

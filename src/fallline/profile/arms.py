@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import fnmatch
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +29,10 @@ DEFAULT = ("adafactor", "adamw", "adamp", "qhm", "sophiag", "adam8bit", "lion8bi
 NICKNAMES = {"fusedadam": ("torch-fused", "adam")}
 SOPHIA = {"lr": 6e-4, "weight_decay": 0.2, "rho": 0.05, "warmup_factor": 0.1}
 """Its authors' settings for GPT-2 of 125 M parameters; races do not run it."""
+
+
+HELD = ("adafactor", "beta2")
+"""Adafactor's β₂ rises from step to step; with this setting of a profile it stays, to see what the rise is good for."""
 
 
 class BadArm(ValueError):
@@ -69,7 +74,11 @@ class Arm:
             full = set(matching(self.full, model))
             settings["assign"] = [(lambda name, _: name in full, {"state_dtype": "float32"})]
         make = None if self.implementation == OURS else self._elsewhere
-        return build(self, settings, model, total_steps, make)
+        beta2 = settings.pop(HELD[1], None) if self.optimizer == HELD[0] else None
+        made = build(self, settings, model, total_steps, make)
+        if beta2 is not None:
+            _hold_beta2(made.optimizer, float(beta2))
+        return made
 
     def _elsewhere(self, model: nn.Module, options: Mapping[str, Any]) -> torch.optim.Optimizer:
         """The same settings and groups (no decay on biases and norms) in another package."""
@@ -85,6 +94,21 @@ class Arm:
         format = "int8" if states == "int8" else "float32"
         made: torch.optim.Optimizer = build_implementation(self.implementation, self.optimizer, groups, given, format)  # type: ignore[arg-type]
         return made
+
+
+def _hold_beta2(optimizer: torch.optim.Optimizer, beta2: float) -> None:
+    """Keeps Adafactor's β₂ = 1 − t^decay where it is, by a decay that follows the number of the step t."""
+    if not 0.0 < beta2 < 1.0:
+        raise ValueError(f"beta2 must be in (0, 1), got {beta2:g}")
+
+    def before_step(*_: Any) -> None:
+        state = next(iter(optimizer.state.values()), None)
+        number = 1 + (int(state["step"]) if state else 0)
+        if number > 1:  # the first step is all gradient, whatever the decay
+            for group in optimizer.param_groups:
+                group["beta2_decay"] = math.log(1.0 - beta2) / math.log(number)
+
+    optimizer.register_step_pre_hook(before_step)
 
 
 def matching(patterns: Sequence[str], model: nn.Module) -> list[str]:
@@ -133,7 +157,7 @@ def arm_of(text: str, lr: float | None = None) -> Arm:
     if schedule not in SCHEDULES:
         raise BadArm(f"{text}: there is no schedule {schedule!r}; there are {', '.join(SCHEDULES)}")
     maker = maker_of(arm.optimizer)
-    if unknown := unknown_settings(maker, settings):
+    if unknown := [name for name in unknown_settings(maker, settings) if (arm.optimizer, name) != HELD]:
         raise BadArm(f"{text}: {name} has no setting {unknown[0]!r}; it has {', '.join(sorted(maker.settings))}")
     title = label.strip() or arm.label + (spec.strip()[len(name) :] if given else "")
     return dataclasses.replace(arm, label=title, settings={**arm.settings, **settings}, schedule=schedule)

@@ -59,7 +59,7 @@ def document(results: Results) -> Document:
         "machines": results.machines(),
         "cells": [as_data(cell, workload) for cell in cells],
         "claims": [dataclasses.asdict(answer) for answer in claims],
-        "notes": [note for cell in cells for note in reservations(cell)],
+        "notes": reservations(cells),
         "verdicts": told,
     }
     return Document(blocks, Provenance(name, str(results.path), where), result=result)
@@ -73,8 +73,9 @@ def _of_one(cell: CellEstimate, workload: Workload) -> list[Block]:
         main_table(cell),
         difference_table(cell),
         resources_table(cell),
+        *([relative_table(cell)] if published else []),
         *figures(cell),
-        *(Note(note) for note in reservations(cell)),
+        *(Note(note) for note in reservations([cell])),
         *(Paragraph(line, detail=True) for line in observations(cell, workload)),
     ]
 
@@ -86,7 +87,6 @@ def _of_sweep(cells: Sequence[CellEstimate], workload: Workload) -> list[Block]:
     lines = [trend_sentence(cells, label, plan.axis) for label in others]
     lines += cliff_sentence(cells, plan.axis)
     lines += [line for cell in cells for line in allowed(cell)]
-    notes = dict.fromkeys(f"{cell.record.plan.label}: {note}" for cell in cells for note in reservations(cell))
     return [
         Paragraph(sweep_head(cells, workload)),
         *published,
@@ -94,7 +94,7 @@ def _of_sweep(cells: Sequence[CellEstimate], workload: Workload) -> list[Block]:
         sweep_memory_table(cells),
         sweep_loss_table(cells, workload),
         *(figure for cell in cells for figure in figures(cell) if isinstance(figure, Chart)),
-        *(Note(note) for note in notes),
+        *(Note(note) for note in reservations(cells)),
         *(Paragraph(line, detail=True) for line in lines),
     ]
 
@@ -295,6 +295,32 @@ def resources_table(cell: CellEstimate) -> Table:
             ]
         )
     return Table("Resources", columns, rows, detail=True)
+
+
+def relative_table(cell: CellEstimate) -> Table:
+    """The published table of differences in percent, column for column, from the resources above it."""
+    base = cell.record.plan.baseline
+    resources = resources_table(cell)
+    names = ("collator s", "warm-up s", "CPU use %", "resident peak MB", "total s")
+    places = {column.title: at for at, column in enumerate(resources.columns)}
+    rows_of = {row[0].value: row for row in resources.rows if isinstance(row[0], Text)}
+    columns = [Column("", name="optimizer", align="left", key=True), *(Column(f"Δ {name[:-2]}") for name in names[:3])]
+    columns += [Column("Δ resident peak"), Column("Δ total"), Column("Δ peak in tensors"), Column("Δ tokens/s")]
+    rows: list[list[Cell]] = []
+    for label, arm in cell.arms.items():
+        if label == base or base not in rows_of or arm.delta is None:
+            continue
+        both = [(rows_of[label][places[name]], rows_of[base][places[name]]) for name in names]
+        peaks = [_megabytes(cell.record.arms[one].facts.get("peak_bytes")) for one in (label, base)]
+        relative = [_relative(own, other) for own, other in [*both, (peaks[0], peaks[1])]]
+        rows.append([Text(label), *relative, Text(percent(arm.delta.value))])
+    return Table(f"Against {base}, in percent, as the published table has it", columns, rows, detail=True)
+
+
+def _relative(own: Cell, base: Cell) -> Cell:
+    if not isinstance(own, Number) or not isinstance(base, Number) or not base.value:
+        return Missing()
+    return Text(percent(own.value / base.value - 1.0))
 
 
 _ALL = (DATA, FORWARD, BACKWARD, STEP, CURVATURE, TRAINING)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fallline.score.leaderboard import Row
 
 EXPECTED = {"reached", "ended", "censored"}
+TO_RUN = "to run"
 EXPLAINED = {"crashed", "failed", "out of memory"}
 """Ends of trials whose notes say how many there were, and why."""
 
@@ -53,8 +54,7 @@ def document(summary: Summary, path: Path) -> Document:
 def _answer(summary: Summary) -> list[Block]:
     found = answer_of(summary)
     code = [] if found.code is None else [Snippet(found.code, "python")]
-    headline = summary.lines[0]
-    return [*(Verdict(line, headline=line == headline) for line in found.lines), *code]
+    return [*(Verdict(line, headline=line in summary.lines) for line in found.lines), *code]
 
 
 def plan_document(plan: Estimate) -> Document:
@@ -343,7 +343,9 @@ def _details(summary: Summary, path: Path) -> list[str]:
     if summary.warning:
         lines.append(summary.warning)
     for name, counts in summary.statuses.items():
-        odd = {status: count for status, count in counts.items() if status not in EXPECTED | EXPLAINED}
+        # Of a race that has ended, trials of a round that was not complete: what goes on with them is said below.
+        told = EXPECTED | EXPLAINED | ({TO_RUN} if summary.ended_by is not None else set())
+        odd = {status: count for status, count in counts.items() if status not in told}
         if odd:
             lines.append(f"{name}: " + ", ".join(f"{count} {status}" for status, count in odd.items()))
     lines += list(summary.notes)

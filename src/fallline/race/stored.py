@@ -32,7 +32,7 @@ def stored_document(path: Path) -> Document:
         summary = summarize(results)
         made = document_of(summary, path)
         runs = results.runs()
-        pairs = pairs_table(results)
+        pairs = pairs_table(results, [row.contestant for row in summary.board.rows])
     if not pairs and summary.board.pairs and summary.tested:
         pairs = [exact_pairs(summary.board)]
     machines = [run.machine for run in runs if run.machine]
@@ -73,9 +73,8 @@ def _without_results(command: Sequence[str]) -> list[str]:
 # ------------------------------------------------------------------ pairs
 
 
-def pairs_table(results: Results) -> list[Table]:
-    """Who can be told apart, by the rule that decides the race, at a level over all pairs."""
-    names = [contestant.name for contestant in results.contestants()]
+def pairs_table(results: Results, names: Sequence[str]) -> list[Table]:
+    """Who can be told apart, by the rule that decides the race, at a level over all pairs; the better ones first."""
     known: dict[tuple[str, str], Standing] = {}
     title, relative = "", True
     for name in names:

@@ -141,7 +141,7 @@ def tokens_of(batch: Batch) -> tuple[int, int]:
     return int((targets != IGNORED).sum()), targets.numel()
 
 
-def sampled_loss(model: nn.Module, batch: Batch) -> Tensor:
+def sampled_loss(model: Callable[[Tensor], Tensor], batch: Batch) -> Tensor:
     """The loss on labels drawn from the model's own output, from which SophiaG estimates curvature."""
     inputs, targets = batch
     logits = model(inputs)
@@ -185,7 +185,7 @@ def workload(
         model=lambda seed: gpt.GPT(shape, bool(checkpointing)),
         batch=lambda step, seed: _drawn(text.training, text.training_ends, batch, sequence, padding, seed, step),
         loss=lambda model, pair: gpt.loss(model, *pair),
-        evaluate=_evaluation(text, min(batch, 8), sequence, padding),
+        evaluate=evaluation(text, min(batch, 8), sequence, padding, gpt.loss),
         metric="cross-entropy",
         max_steps=STEPS,
         eval_every=50,
@@ -203,7 +203,9 @@ def _drawn(text: Tensor, ends: Tensor, batch: int, sequence: int, padding: str, 
     return padded(text, ends, torch.randint(len(ends), (batch,), generator=draws), sequence, padding)
 
 
-def _evaluation(text: Corpus, batch: int, sequence: int, padding: str) -> Callable[[nn.Module], float]:
+def evaluation(
+    text: Corpus, batch: int, sequence: int, padding: str, loss: Callable[[nn.Module, Tensor, Tensor], Tensor]
+) -> Callable[[nn.Module], float]:
     """The mean loss over the same few batches of the validation text."""
 
     def evaluate(model: nn.Module) -> float:
@@ -211,7 +213,8 @@ def _evaluation(text: Corpus, batch: int, sequence: int, padding: str) -> Callab
         losses = []
         for number in range(VALIDATION_BATCHES):
             pair = _drawn(text.validation, text.validation_ends, batch, sequence, padding, 0, number)
-            losses.append(gpt.loss(model, *(one.to(device) for one in pair)).item())
+            inputs, targets = (one.to(device) for one in pair)
+            losses.append(loss(model, inputs, targets).item())
         return sum(losses) / len(losses)
 
     return evaluate

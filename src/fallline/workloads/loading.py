@@ -72,6 +72,10 @@ def load(spec: str, sizes: Mapping[str, float | str] | None = None) -> Workload:
     """
     spec, own = with_settings(spec)
     sizes = {**own, **(sizes or {})}
+    if spec.endswith(".json") or Path(spec, "config.json").is_file():
+        from fallline.workloads import hugging_face
+
+        return hugging_face.workload(spec, **_sized(hugging_face.workload, sizes, spec))  # type: ignore[arg-type]
     if _is_file(spec):
         return _from_file(spec, sizes)
     name = spec.replace("-", "_").lower()

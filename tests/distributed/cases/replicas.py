@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +35,12 @@ def owned(optimizer: Any) -> int:
     return sum(owner.is_here for owner in optimizer._pieces.owners.values())
 
 
+def assert_same_everywhere(value: Tensor) -> None:
+    found = [torch.empty_like(value) for _ in range(dist.get_world_size())]
+    dist.all_gather(found, value.detach())
+    assert all(torch.equal(one, found[0]) for one in found)
+
+
 def steps(made: tuple[list[Tensor], Any, list[Tensor], Any], first: int, count: int) -> None:
     for number in range(first, first + count):
         for params, optimizer in (made[:2], made[2:]):
@@ -52,9 +59,7 @@ def split_work_is_that_of_one_process() -> None:
         made = pair(name, **options)
         steps(made, 0, 20)
         assert largest_difference(made[2], made[0]) < 1e-6, name
-        copies = [torch.empty_like(made[2][2]) for _ in range(dist.get_world_size())]
-        dist.all_gather(copies, made[2][2].detach())
-        assert all(torch.equal(copy, copies[0]) for copy in copies), "all processes have the same parameters"
+        assert_same_everywhere(made[2][2])
         if name == "muon":
             assert 0 < owned(made[3]) < len(made[3]._pieces.owners), "the work is split"
 
@@ -97,10 +102,18 @@ def training_through_ddp_steps_all_processes_alike() -> None:
         nn.functional.cross_entropy(model(tokens), tokens.roll(1)).backward()
         optimizer.step()
         optimizer.zero_grad()
-    flat = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
-    copies = [torch.empty_like(flat) for _ in range(dist.get_world_size())]
-    dist.all_gather(copies, flat)
-    assert all(torch.equal(copy, copies[0]) for copy in copies)
+    assert_same_everywhere(torch.cat([p.detach().reshape(-1) for p in model.parameters()]))
+
+
+def a_copy_of_a_split_optimizer_is_refused() -> None:
+    made = pair("muon")
+    steps(made, 0, 1)
+    again = copy.deepcopy(made[3])
+    for group in again.param_groups:
+        give_gradients(group["params"], 1)
+    if owned(made[3]) < len(made[3]._pieces.owners):
+        with pytest.raises(ValueError, match="is in another process, which steps this matrix"):
+            again.step()
 
 
 def splitting_late_is_refused() -> None:
@@ -118,6 +131,7 @@ CASES: dict[str, Callable[[], None]] = {
         checkpoints_have_the_states_of_all_owners,
         splitting_can_be_turned_off,
         training_through_ddp_steps_all_processes_alike,
+        a_copy_of_a_split_optimizer_is_refused,
         splitting_late_is_refused,
     )
 }

@@ -10,13 +10,16 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
 import fallline
+from fallline.distributed.dtensors import ranges
 from tests.distributed.cases.models import (
     cut,
     full,
     give_gradients,
     largest_difference,
+    mesh_of_all,
     sharded_net,
     whole_params,
 )
@@ -29,18 +32,20 @@ def net() -> nn.Module:
 
 
 def fully_shard_trains_as_one_process() -> None:
-    for name in ("adamw", "muon", "prodigy"):
+    # Gradients that are averaged over three processes differ in rounding; Muon makes all directions equally long, also
+    # those that are little more than rounding.
+    for name, near in (("adamw", 1e-5), ("prodigy", 1e-5), ("muon", 2e-3)):
         alone, together = net(), sharded_net(net)
         optimizers = [fallline.create(name, model, clip_norm=1.0) for model in (alone, together)]
-        x, y = torch.randn(24, 17, generator=torch.Generator().manual_seed(1)), torch.ones(24, 1)
+        x, y = torch.randn(96, 17, generator=torch.Generator().manual_seed(1)), torch.ones(96, 1)
         for _ in range(4):
             for model, optimizer in zip((alone, together), optimizers, strict=True):
                 nn.functional.mse_loss(model(x), y).backward()
                 optimizer.step()
                 optimizer.zero_grad()
         difference = largest_difference(list(together.parameters()), list(alone.parameters()))
-        assert difference < 1e-5, (name, difference)
-        torch.testing.assert_close(optimizers[0].grad_norm, optimizers[1].grad_norm, rtol=1e-5, atol=0.0)
+        assert difference < near, (name, difference)
+        torch.testing.assert_close(optimizers[0].grad_norm, optimizers[1].grad_norm, rtol=near, atol=0.0)
 
 
 def clipping_has_one_norm() -> None:
@@ -176,7 +181,7 @@ def states_are_dtensors() -> None:
 def replicas_of_pieces_step_alike() -> None:
     """HSDP: replicated over one axis of the mesh, cut along the other."""
     world = dist.get_world_size()
-    for shape in ((world, 1), (1, world)):
+    for shape in ((world, 1), (1, world), *([(2, world // 2)] if world > 2 and world % 2 == 0 else [])):
         mesh = init_device_mesh("cpu", shape)
         for name in ("adamw", "lamb", "prodigy", "muon"):
             whole = [p for p in whole_params() if p.ndim > 1]
@@ -191,6 +196,15 @@ def cuts_along_another_axis_step_as_the_whole() -> None:
         both = Both(name, whole, cut(whole, placements=[Shard(1)]))
         both.step(3)
         assert both.difference() < 1e-6, name
+
+
+def pieces_lie_where_torch_cuts() -> None:
+    """torch's own function is private; ours must agree with it."""
+    mesh = mesh_of_all()
+    for length in range(20):
+        shape, offsets = compute_local_shape_and_global_offset((length, 3), mesh, [Shard(0)])
+        start, count = ranges(length, mesh.size())[mesh.get_local_rank()]
+        assert (start, count) == (offsets[0], shape[0]), length
 
 
 def modes_and_entries_run() -> None:
@@ -256,6 +270,7 @@ CASES: dict[str, Callable[[], None]] = {
         states_are_dtensors,
         replicas_of_pieces_step_alike,
         cuts_along_another_axis_step_as_the_whole,
+        pieces_lie_where_torch_cuts,
         modes_and_entries_run,
         placements_that_cannot_be_stepped_are_refused,
     )

@@ -16,6 +16,10 @@ def test_everything(world: int, tmp_path: Path) -> None:
     launch(world, tmp_path, *ALL, timeout=3000)
 
 
+def test_four_processes_in_a_square(tmp_path: Path) -> None:
+    launch(4, tmp_path, "surroundings")
+
+
 @pytest.mark.parametrize(("saving", "loading"), [(2, 3), (3, 2), (2, 2), (1, 2), (2, 1)])
 def test_checkpoints_move_between_numbers_of_processes(saving: int, loading: int, tmp_path: Path) -> None:
     launch(saving, tmp_path, "saving")

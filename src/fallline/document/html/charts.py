@@ -77,6 +77,10 @@ def _traces(chart: Chart, series: Series, style: dict[str, Any]) -> list[dict[st
     if series.ends:
         sizes = [0] * (len(series.x) - 1) + [DOT]
         drawn |= {"mode": "lines+markers", "marker": {"size": sizes, "color": style["color"], "line": {"width": 0}}}
+    if series.words is not None:
+        drawn |= {"mode": "lines+markers+text", "marker": {"size": DOT - 2, "color": style["color"]}}
+        drawn |= {"text": [plain(words) for words in series.words]}
+        drawn |= {"textposition": "top right", "textfont": {"color": "@muted"}}
     return [*found, drawn]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from fallline.document.figures import Chart, Figure, HeatMap, Series, StackedBars
+from fallline.document.figures import Chart, Figure, HeatMap, Intervals, Landscape, Panels, Series, StackedBars, Strip
 from fallline.document.numbers import counted, written
 
 MOST_SERIES = 12
@@ -13,9 +13,17 @@ MOST_SERIES = 12
 
 
 def description(figure: Figure) -> str:
+    if isinstance(figure, Chart):
+        return _of_chart(figure)
     if isinstance(figure, HeatMap):
         return _of_map(figure)
-    return _of_bars(figure) if isinstance(figure, StackedBars) else _of_chart(figure)
+    if isinstance(figure, Panels):
+        return " ".join(map(_of_chart, figure.charts))
+    if isinstance(figure, Landscape):
+        return _of_landscape(figure)
+    if isinstance(figure, StackedBars):
+        return _of_bars(figure)
+    return _of_strip(figure) if isinstance(figure, Strip) else _of_intervals(figure)
 
 
 def _of_bars(figure: StackedBars) -> str:
@@ -24,6 +32,24 @@ def _of_bars(figure: StackedBars) -> str:
         parts = ", ".join(f"{part.name} {written(part.value, figure.digits)}" for part in bar.parts)
         bars.append(f"{bar.name}, {written(bar.total, figure.digits)} {figure.unit}: {parts}.")
     return f"{figure.title}. {' '.join(bars)}"
+
+
+def _of_landscape(figure: Landscape) -> str:
+    ends = [f"{' '.join(path.name.split())}: ends at {_point(path.x[-1], path.y[-1])}." for path in figure.paths]
+    return f"{figure.title}. Contours and paths; the optimum is at {_point(*figure.optimum)}. {' '.join(ends)}"
+
+
+def _point(x: float, y: float) -> str:
+    return f"({written(x)}, {written(y)})"
+
+
+def _of_strip(figure: Strip) -> str:
+    return f"{figure.title}. {counted(len(figure.rows), 'row')} of pictures: {', '.join(figure.columns)}."
+
+
+def _of_intervals(figure: Intervals) -> str:
+    rows = [f"{row.name}: {written(row.value)}, {written(row.low)} to {written(row.high)}." for row in figure.rows]
+    return f"{figure.title}. {figure.x.label}. {' '.join(rows)}"
 
 
 def _of_chart(chart: Chart) -> str:

@@ -19,7 +19,7 @@ from fallline.document.blocks import (
 )
 from fallline.document.figures import HeatMap, StackedBars
 from fallline.document.html.tables import table_element
-from fallline.document.html.tags import element, text
+from fallline.document.html.tags import element, prose, text
 
 
 def fragment(document: Document) -> str:
@@ -42,7 +42,7 @@ def _shown(block: Block) -> str:
         title = element("p", element("strong", text(block.title))) if block.title else ""
         return title + table_element(block)
     if isinstance(block, Verdict):
-        return element("p", text(block.sentence), class_="verdict")
+        return element("p", prose(block.sentence), class_="verdict")
     if isinstance(block, Snippet):
         return element("pre", element("code", text(block.text)))
     return sentence(block)
@@ -54,7 +54,7 @@ def sentence(block: Block) -> str:
         return element("h3", text(block.text))
     if isinstance(block, Paragraph):
         lead = element("strong", text(f"{block.lead}: ")) if block.lead else ""
-        return element("p", lead + text(block.text), class_="dim" if block.tone == "dim" else None)
+        return element("p", lead + prose(block.text), class_="dim" if block.tone == "dim" else None)
     if isinstance(block, Note):
-        return element("p", text(block.text), class_="dim")
+        return element("p", prose(block.text), class_="dim")
     return ""

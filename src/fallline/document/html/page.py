@@ -30,9 +30,13 @@ class Section:
     document: Document
 
 
-def page(title: str, sections: Sequence[Section], *, live: bool = False) -> str:
-    """The whole file. ``live``: a server sends it, and the page asks this server for news."""
-    content, with_figures = _content(title, sections)
+def page(title: str, sections: Sequence[Section], *, live: bool = False, together: bool = False) -> str:
+    """The whole file.
+
+    ``live``: a server sends it, and the page asks this server for news. ``together``: all documents below each other,
+    with a table of contents instead of tabs.
+    """
+    content, with_figures = _content(title, sections, together)
     plotting = library() if with_figures else None
     script = _script()
     digests = [digest_of(script.encode("utf-8"))] + ([plotting.digest] if plotting else [])
@@ -59,11 +63,14 @@ def content(title: str, sections: Sequence[Section]) -> str:
     return _content(title, sections)[0]
 
 
-def _content(title: str, sections: Sequence[Section]) -> tuple[str, bool]:
+def _content(title: str, sections: Sequence[Section], together: bool = False) -> tuple[str, bool]:
     """The content, and whether there are figures in it."""
     islands = Islands()
     shown = [section(f"s{at}", one.kind, one.document, islands) for at, one in enumerate(sections)]
-    if len(shown) > 1:
+    if len(shown) > 1 and together:
+        links = "".join(element("a", text(one.name), href=f"#s{at}") for at, one in enumerate(sections))
+        shown.insert(0, element("nav", links, class_="contents", aria_label="Contents"))
+    elif len(shown) > 1:
         tabs = "".join(
             element("button", text(one.name), type="button", role="tab", id=f"s{at}-tab", aria_controls=f"s{at}")
             for at, one in enumerate(sections)

@@ -20,14 +20,15 @@ from fallline.document.blocks import (
     map_table,
 )
 from fallline.document.csv import csv_text
-from fallline.document.figures import Chart, Figure, HeatMap, StackedBars
+from fallline.document.figures import Chart, Figure, HeatMap, Panels, StackedBars
 from fallline.document.html.bars import bars_figure
 from fallline.document.html.charts import chart_figure
 from fallline.document.html.descriptions import description
 from fallline.document.html.fragment import sentence
 from fallline.document.html.maps import map_figure
+from fallline.document.html.stills import STILLS, still
 from fallline.document.html.tables import table_element
-from fallline.document.html.tags import element, file_name, opening, text
+from fallline.document.html.tags import element, file_name, opening, prose, text
 
 FEW_ROWS = 4
 """A table with fewer rows needs no filter."""
@@ -49,7 +50,7 @@ class Islands:
 def section(identity: str, kind: str, document: Document, islands: Islands) -> str:
     blocks = [*document.blocks, *document.appendix]
     tables = [block for block in blocks if isinstance(block, Table) and block.rows]
-    figures = [block for block in blocks if isinstance(block, (Chart, HeatMap, StackedBars))]
+    figures = [block for block in blocks if isinstance(block, Figure)]
     names = (f"{identity}-{number}" for number in itertools.count())
     parts = [_answer(kind, document.blocks)]
     parts += [_table(next(names), table, islands) for table in tables[:1]]
@@ -66,8 +67,8 @@ def _answer(kind: str, blocks: Sequence[Block]) -> str:
     """The verdict on top, then what was asked and code to paste."""
     first, *others = [verdict.text for verdict in verdicts(blocks)] or [""]
     parts = [element("p", text(kind), class_="kind")]
-    parts += [element("h2", text(first), class_="long" if len(first) > LONG else None)] if first else []
-    parts += [element("p", text(line)) for line in others]
+    parts += [element("h2", prose(first), class_="long" if len(first) > LONG else None)] if first else []
+    parts += [element("p", prose(line)) for line in others]
     asked = [block for block in blocks if _is_sentence(block) and not block.detail]
     parts += [element("div", "".join(map(sentence, asked)), class_="asked")] if asked else []
     parts += [_snippet(block) for block in blocks if isinstance(block, Snippet)]
@@ -164,13 +165,17 @@ def _place(identity: str, figures: Sequence[Figure], islands: Islands) -> str:
     return element("div", tabs, class_="tabs views", role="tablist", aria_label=_place_of(figures[0])) + panels
 
 
-def _made(figure: Figure) -> dict[str, Any]:
+def _made(figure: Chart | HeatMap | StackedBars) -> dict[str, Any]:
     if isinstance(figure, HeatMap):
         return map_figure(figure)
     return bars_figure(figure) if isinstance(figure, StackedBars) else chart_figure(figure)
 
 
 def _figure(identity: str, figure: Figure, islands: Islands) -> str:
+    if isinstance(figure, STILLS):
+        return still(figure)
+    if isinstance(figure, Panels):
+        return _panels(identity, figure, islands)
     is_map = isinstance(figure, HeatMap)
     made = _made(figure)
     title, caption = (figure.caption or figure.title, "") if is_map else (figure.title, figure.caption)
@@ -192,3 +197,11 @@ def _figure(identity: str, figure: Figure, islands: Islands) -> str:
         table = element("details", table, class_="scroll")
     inner = element("div", head, class_="bar") + caption + hint + legend + plot + table
     return element("section", inner, class_="block figure")
+
+
+def _panels(identity: str, figure: Panels, islands: Islands) -> str:
+    """Its charts beside each other where there is room, each with a legend of its own."""
+    caption = element("p", text(figure.caption), class_="caption") if figure.caption else ""
+    charts = "".join(_figure(f"{identity}-{at}", chart, islands) for at, chart in enumerate(figure.charts))
+    inner = element("h3", text(figure.title)) + caption + element("div", charts, class_="panels")
+    return element("section", inner, class_="block")

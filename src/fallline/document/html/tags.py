@@ -13,6 +13,15 @@ def text(value: str) -> str:
     return html.escape(value, quote=True)
 
 
+def prose(value: str) -> str:
+    """A sentence, in which what stands between backticks is code.
+
+    >>> prose("`race --minutes 6` goes on if 1 < 2")
+    '<code>race --minutes 6</code> goes on if 1 &lt; 2'
+    """
+    return re.sub("`([^`]+)`", r"<code>\1</code>", text(value))
+
+
 def opening(tag: str, **attributes: str | None) -> str:
     """The start of an element; attributes are escaped, and left out where they are None."""
     written = "".join(

@@ -78,6 +78,16 @@ class RunTables(Tables):
 
     @property
     def seconds_used(self) -> float:
-        """Up to the last look, or the end."""
+        """Up to the end, the last look, or the last evaluation of a run that was killed."""
         looks = self.looks()
-        return max(float(self.settings().get(SECONDS_USED) or 0.0), float(looks[-1]["seconds_used"]) if looks else 0.0)
+        told = float(looks[-1]["seconds_used"]) if looks else 0.0
+        return max(float(self.settings().get(SECONDS_USED) or 0.0), told, self._seconds_of_runs())
+
+    def _seconds_of_runs(self) -> float:
+        """From the start of each run to the last evaluation before the next one."""
+        (row,) = self.store.rows(
+            "with of_run as (select (select max(id) from run where started <= at) as run, max(at) as last"
+            " from evaluation group by 1)"
+            " select total(last - started) as seconds from of_run join run on run.id = of_run.run"
+        )
+        return float(row["seconds"])

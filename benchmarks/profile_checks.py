@@ -1,0 +1,246 @@
+"""``make profile-checks``: what a profile may cost and how often its verdicts are wrong, where it takes long.
+
+simulated: tables of equal arms, with correlated rounds, in which any arm is called different, and planted 3 % that are
+found.  twins: the same with real trainings of the 3 M-parameter GPT, the same arm twice and one that costs 3 % more.
+memory: differences of peaks against those of states, beside the bytes that the C library has in use, which is told
+nothing of either.  overhead: a profile's step against a loop written by hand, in turns, and phases against whole steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import itertools
+import json
+import os
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import fallline
+from benchmarks.simulated_profiles import simulated
+from benchmarks.store import save
+from fallline.measure import machine
+from fallline.measure.memory import trim_malloc
+from fallline.measure.student import mean_interval
+from fallline.profile.arms import arm_of, arms_of
+from fallline.profile.estimate import estimate
+from fallline.profile.first_look import look_at
+from fallline.profile.plan import Plan
+from fallline.profile.results import Results
+from fallline.profile.rounds import Limits, Telling, measure
+from fallline.profile.trained import WHOLE as WHOLE_STEP
+from fallline.profile.trained import TrainedArm
+from fallline.training.phases import STEP_PHASES
+from fallline.workloads import Workload, load
+
+PATH = Path(__file__).with_suffix(".json")
+"""Kept with the sources: docs/profile.md gives its numbers."""
+SLOW = Path(__file__).parent / "workers" / "slow_adamw.py"
+STEP, WHOLE = 0.003, 0.064
+PLANTED = 0.03
+
+
+def simulated_tables(tables: int = 1000, arms: int = 7) -> dict[str, Any]:
+    """Tables of a baseline and so many equal arms, and tables with one arm that costs 3 % of a step more."""
+    wrong = found = 0
+    for seed in range(tables):
+        equal = {"adamw": STEP, **{f"twin {k}": STEP for k in range(arms)}}
+        deltas = [arm.delta for arm in estimate(simulated(equal, seed=seed)).arms.values() if arm.delta is not None]
+        wrong += any(not delta.holds(0.0) for delta in deltas)
+        if seed < tables // 4:
+            planted = simulated({**equal, "slow": STEP + PLANTED * WHOLE}, seed=tables + seed)
+            delta = estimate(planted).arms["slow"].delta
+            found += delta is not None and delta.high < 0
+    share, power = wrong / tables, found / (tables // 4)
+    return {"ok": share <= 0.026 and power >= 0.95, "tables": tables, "arms": arms, "wrong": share, "found": power}
+
+
+def twins(runs: int = 40) -> dict[str, Any]:
+    """Real trainings on one thread; each run has seeds of its own."""
+    torch.set_num_threads(1)
+    spec = "gpt-tiny@batch=1,sequence=64"
+    os.environ["FALLLINE_BENCH_EXTRA_SECONDS"] = extra = str(PLANTED * _step_seconds(spec))
+    wrong = found = 0
+    values: list[float] = []
+    for run in range(runs):
+        arms = arms_of([f"adamw,twin=adamw,slow={SLOW}:SlowAdamW[{_settings()}]"])
+        plan = Plan(spec, tuple(arms), "adamw", threads=1, repeats=2, seed=1000 * run)
+        with tempfile.TemporaryDirectory() as folder, Results(Path(folder) / "p.sqlite") as results:
+            results.begin([plan], ["profile_checks"])
+            measure(plan, results, Limits(steps=30), Telling())
+            cell = estimate(results.load(plan))
+        twin, slow = (cell.arms[name].delta for name in ("twin", "slow"))
+        assert twin is not None and slow is not None
+        wrong += not twin.holds(0.0)
+        found += slow.high < 0
+        values.append(twin.value)
+        print(f"{run + 1}/{runs}: twin {twin}, slow {slow}, clock {cell.clock}", flush=True)
+    # 98 % of what 2 % wrong tables would show: 3 of 40 or fewer.
+    return {
+        "ok": wrong <= 3 and found >= 0.95 * runs,
+        "runs": runs,
+        "called different": wrong,
+        "planted found": found,
+        "planted seconds": float(extra),
+        "spread of twins": statistics.pstdev(values),
+    }
+
+
+def _settings() -> str:
+    return ",".join(f"{name}={value}" for name, value in arm_of("adamw").settings.items())
+
+
+def _step_seconds(spec: str) -> float:
+    """Processor seconds of a step."""
+    trained = TrainedArm(Plan(spec, (arm_of("adamw"),), "adamw"), arm_of("adamw"), load(spec), 0, 100, False)
+    costs = [trained.step()[1] for _ in range(12)][4:]
+    return statistics.median(sum(v for k, v in cost.items() if k.startswith("cpu.")) for cost in costs)
+
+
+# ------------------------------------------------------------------ memory
+
+
+MALLINFO = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
+"""The fields of glibc's struct mallinfo2, in their order."""
+
+
+class _Mallinfo(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in MALLINFO]
+
+
+def in_use() -> int:
+    """The bytes that the C library has given out and not had back."""
+    function = ctypes.CDLL(None).mallinfo2
+    function.restype = _Mallinfo
+    found = function()
+    return int(found.uordblks + found.hblkhd)
+
+
+def memory() -> dict[str, Any]:
+    """Differences to AdamW of peaks, of states, and of the C library's bytes."""
+    torch.set_num_threads(1)
+    spec = "gpt-tiny@batch=2,sequence=64"
+    workload = load(spec)
+    arms = arms_of(["adamw,adamw8bit,lion,lion8bit,qhm,adafactor,adan,fusedadam"])
+    plan = Plan(spec, tuple(arms), "adamw")
+    looked = {arm.label: look_at(plan, arm.label, workload, 100) for arm in arms}
+    _held_by(plan, "adamw", workload)  # throwaway: caches and pools are filled once
+    library = {arm.label: _held_by(plan, arm.label, workload) for arm in arms}
+    rows: dict[str, dict[str, float]] = {}
+    for label in plan.labels[1:]:
+        states, peak = (looked[label][fact] - looked["adamw"][fact] for fact in ("state_bytes", "peak_bytes"))
+        rows[label] = {"states": states, "peak": peak, "C library": library[label] - library["adamw"]}
+    # Kernels that reduce keep partial sums outside tensors: the library sees these, no more than a megabyte.
+    close = [
+        abs(row[name] - row["states"]) <= max(0.02 * abs(row["states"]), scratch)
+        for row in rows.values()
+        for name, scratch in (("peak", 0.0), ("C library", 1e6))
+    ]
+    modelled = all(
+        facts["modelled_state_bytes"] in (None, facts["state_bytes"]) and facts["peak_bytes"]
+        for facts in looked.values()
+    )
+    return {"ok": all(close) and modelled, "states as modelled": modelled, "differences to adamw": rows}
+
+
+def _held_by(plan: Plan, label: str, workload: Any) -> int:
+    gc.collect()
+    trim_malloc()
+    before = in_use()
+    trained = TrainedArm(plan, plan.arm(label), workload, 0, 100, False)
+    for _ in range(3):
+        trained.step()
+    trained.training.loop.batch = None  # type: ignore[union-attr]
+    gc.collect()
+    return in_use() - before
+
+
+# ------------------------------------------------------------------ overhead
+
+
+def overhead(blocks: int = 8, rounds: int = 12) -> dict[str, Any]:
+    """Processor seconds of a profile's step over those of a loop by hand, both on the same batches, in turns.
+
+    Where memory lies favours one or the other, so both are made anew for every block, in turns as to who is first.
+    """
+    torch.set_num_threads(1)
+    spec = "gpt-tiny@batch=4,sequence=64"
+    workload, arm = load(spec), arm_of("adamw")
+    plan = Plan(spec, (arm,), "adamw")
+    logs, gaps = [], []
+    for block in range(blocks):
+        makers: dict[str, Callable[[], Callable[[], Any]]] = {
+            "profile": lambda block=block: TrainedArm(plan, arm, workload, block, 1000, False).step,  # type: ignore[misc]
+            "hand": lambda block=block: _by_hand(workload, block),  # type: ignore[misc]
+        }
+        ways = {name: makers[name]() for name in (list(makers), list(makers)[::-1])[block % 2]}
+        ratios = []
+        for number in range(rounds + 2):
+            seconds = {}
+            for name in random.sample(list(ways), 2):
+                start = time.thread_time()
+                result = ways[name]()
+                seconds[name] = time.thread_time() - start
+                if name == "profile" and number >= 2:
+                    phases = sum(result[1].get(phase, 0.0) for phase in STEP_PHASES)
+                    gaps.append(phases / result[1][WHOLE_STEP] - 1)
+            if number >= 2:
+                ratios.append(seconds["profile"] / seconds["hand"] - 1)
+        logs.append(statistics.median(ratios))
+    found, gap = mean_interval(logs, 0.05), statistics.median(gaps)
+    return {
+        "ok": found.low <= 0.01 and abs(gap) <= 0.03,
+        "overhead": found.value,
+        "interval": [found.low, found.high],
+        "phases over whole steps, less one": gap,
+    }
+
+
+def _by_hand(workload: Workload, seed: int) -> Callable[[], Any]:
+    """A training loop as anybody writes it."""
+    torch.manual_seed(0)
+    model = workload.model(seed).train()
+    optimizer = fallline.create("adamw", model, lr=1e-4)
+    batch, loss, steps = workload.batch, workload.loss, itertools.count()
+    assert batch is not None and loss is not None
+
+    def step() -> None:
+        loss(model, batch(next(steps), seed)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
+    "simulated": simulated_tables,
+    "memory": memory,
+    "overhead": overhead,
+    "twins": twins,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.profile_checks", description=__doc__)
+    parser.add_argument("checks", nargs="*", choices=[*CHECKS, []], help="default: all")
+    chosen = parser.parse_args().checks or list(CHECKS)
+    failed = 0
+    for name in chosen:
+        found = CHECKS[name]()
+        stored: dict[str, Any] = json.loads(PATH.read_text()) if PATH.exists() else {}
+        save(PATH, {**stored, name: {**found, "machine": machine.describe()}})
+        failed += not found["ok"]
+        print(f"{name}: {'ok' if found['ok'] else 'FAILED'}\n{json.dumps(found, indent=2)}", flush=True)
+    return min(1, failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
