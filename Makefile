@@ -105,6 +105,11 @@ leaderboard: setup ## AlgoPerf's entries on eight miniatures, 5 trials × 3 stud
 	$(BIN)/python docs/gallery_leaderboard.py
 	$(BIN)/python docs/choose_page.py
 
+matrix-race: setup ## AdamW, Muon, Shampoo and SOAP on chars, tuned alike: steps and seconds to the target; goes on where it stopped
+	@mkdir -p build
+	$(BIN)/fallline race chars --contestants benchmarks/matrix_optimizers.toml --trials 3 --minutes 30 \
+	    --results build/matrix-race.sqlite
+
 targets: setup ## set every workload's target anew where its runs are not there; two hours from nothing
 	$(BIN)/python -m benchmarks.set_targets --store benchmarks/target_runs --records src/fallline/workloads/targets.json \
 	    clicks mri images_resnet images_vit speech_conformer speech_deepspeech graphs translation \

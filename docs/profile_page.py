@@ -33,8 +33,8 @@ def transcript(text: str) -> str:
 def simulated(found: Mapping[str, Any]) -> str:
     tables, arms, wrong, power = (found[name] for name in ("tables", "arms", "wrong", "found"))
     return (
-        f"In {tables:,} simulated tables of {arms} arms equal to their baseline, with the correlated rounds of a "
-        f"shared machine, {100 * wrong:.1f} % called any arm different; an arm that costs 3 % of a step more was found in "
+        f"In {tables:,} simulated tables of {arms} arms equal to their baseline, with rounds correlated as on a "
+        f"shared machine, {100 * wrong:.1f} % called any arm different; one that costs 3 % of a step more was found in "
         f"{100 * power:.1f} %."
     )
 
@@ -52,8 +52,9 @@ def overhead(found: Mapping[str, Any]) -> str:
     low, high = found["interval"]
     gap = abs(found["phases over whole steps, less one"])
     return (
-        f"A profile's step takes {100 * found['overhead']:.1f} % more processor time than that of a loop written by "
-        f"hand ({100 * low:.1f} to {100 * high:.1f}, 95 %); its phases add up to the measured step within {100 * gap:.2g} %."
+        f"A profile's step takes {100 * found['overhead']:.1f} % more processor time than that of a loop written "
+        f"by hand ({100 * low:.1f} to {100 * high:.1f}, 95 %); its phases add up to the measured step within "
+        f"{100 * gap:.2g} %."
     )
 
 

@@ -1,6 +1,6 @@
 """A small convolutional network learns to read noisy digits.  Try: fallline race examples/digits.py
 
-The pictures are drawn here, so nothing is downloaded.  AdamW needs about three seconds to the target on one idle processor.
+The pictures are drawn here, so nothing is downloaded.  AdamW needs three seconds to the target on an idle processor.
 """
 
 import torch

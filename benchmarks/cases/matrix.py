@@ -20,6 +20,7 @@ from torch.nn import Parameter
 
 import fallline
 from benchmarks.arms import NotInstalled, tensors
+from benchmarks.cases.rule_peers import allowance, seconds
 from benchmarks.packages import class_of
 from benchmarks.rows import Result, Row, milliseconds
 from benchmarks.settings import Settings
@@ -44,10 +45,9 @@ def run(settings: Settings) -> Result:
     small = 64 if settings.quick else 256
     rows: list[Row] = []
     raw: dict[str, Any] = {}
-    units = "in hardware" if computes_bfloat16() else "emulated"
     for width, layers, bars in ((wide, 2, (6.0, 1.7, 10.0, 2.7)), (small, 4, (4.0, None, None, None))):
         shapes = blocks(width, layers)
-        what = f"{len(shapes)} matrices of width {width}, bfloat16 {units}"
+        what = f"{len(shapes)} matrices of width {width}"
         found, raw[f"Muon, {width}"] = _muon(what, shapes, bars, settings)
         rows += found
     found, raw["SOAP"] = _soap(blocks(small, 4), settings)
@@ -98,20 +98,24 @@ def _muon(
     what: str, shapes: Sequence[tuple[int, int]], bars: Sequence[float | None], settings: Settings
 ) -> tuple[list[Row], Any]:
     note(f"muon: {what}")
-    arms = {
+    arms: dict[str, Any] = {
         OURS: fallline.Muon(tensors(shapes, settings.seed), lr=1e-5),
         NEAR: fallline.Muon(tensors(shapes, settings.seed), lr=1e-5, variant="zolotarev"),
         TORCH: torch.optim.Muon(tensors(shapes, settings.seed), lr=1e-5),
         FLOAT32: FloatMuon(tensors(shapes, settings.seed), lr=1e-5),
     }
     pairs = [(peer, ours) for ours in (OURS, NEAR) for peer in (TORCH, FLOAT32)]
-    samples = interleave({name: one.step for name, one in arms.items()}, settings, pairs)
+    arms[FLOAT32].step()
+    allowed = allowance(settings, seconds(arms[FLOAT32].step))
+    samples = interleave({name: one.step for name, one in arms.items()}, allowed, pairs)
     names = {OURS: "Muon", NEAR: 'Muon, variant="zolotarev"'}
+    units = "in hardware" if computes_bfloat16() else "emulated"
+    against = {TORCH: f"{TORCH}, bfloat16 {units}", FLOAT32: FLOAT32}
     rows = [
         Row(
             "matrix",
             f"{names[ours]}, {what}",
-            peer,
+            against[peer],
             bar,
             value=samples.ratio(peer, ours),
             ours=milliseconds(samples.median(ours)),

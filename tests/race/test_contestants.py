@@ -159,6 +159,17 @@ def test_the_leaderboards_contestants_pass() -> None:
     assert len(from_toml(LEADERBOARD)) == 11
 
 
+def test_matrix_optimizers_are_tuned_like_adamw() -> None:
+    adamw, *others = from_toml(LEADERBOARD.with_name("matrix_optimizers.toml"))
+    assert {other.optimizer for other in others} == {"muon", "shampoo", "soap"}
+    for other in others:
+        check(other)
+        for name in ("weight_decay", "warmup_factor"):
+            assert other.space[name] == adamw.space[name]
+        for name in set(other.space) & {"lr", "companion_lr"}:
+            assert other.space[name]["max"] / other.space[name]["min"] == pytest.approx(40)
+
+
 @pytest.mark.parametrize(
     ("contestant", "said"),
     [

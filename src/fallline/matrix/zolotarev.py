@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from fallline.matrix.batches import stacked, wide
+from fallline.matrix.positive_inverse import positive_inverse
 from fallline.matrix.products import pieces, product, symmetric_product
 
 
@@ -105,9 +106,9 @@ def _polar(x: Tensor, chosen: Zolotarev, eps: float, out: Tensor) -> None:
     for residue, pole in zip(chosen.residues, chosen.poles, strict=True):
         shifted = r.clone()
         shifted.diagonal(dim1=-2, dim2=-1).add_(pole)
-        factor, info = torch.linalg.cholesky_ex(shifted)
-        failed |= info != 0
-        total.add_(torch.cholesky_inverse(factor), alpha=residue)
+        inverse, good = positive_inverse(shifted)
+        failed |= ~good
+        total.add_(inverse, alpha=residue)
     if not failed.is_meta and bool(failed.any()):
         total[failed] = _by_eigenvalues(r[failed], chosen)
     short = (largest * norm.sqrt() / eps).clamp_(max=1.0) if eps > 0 else torch.ones_like(norm)

@@ -176,8 +176,8 @@ def _dense(name: str, value: Any, shape: Sequence[int], is_complex: bool, device
         raise ValueError(f"{where}: {name} has dtype {value.dtype}; it should be {kind}")
     if value.is_meta and device.type != "meta":
         raise ValueError(
-            f"{where}: {name} is in another process, which steps this matrix; a copy of an optimizer that is split over "
-            "processes needs split_over() too, and then load_state_dict() of what state_dict() returned in all of them"
+            f"{where}: {name} is in another process, which steps this matrix; a copy of an optimizer that is split "
+            "over processes needs split_over() too, and then load_state_dict() of what state_dict() has returned"
         )
     if value.layout != torch.strided:
         value = value.to_dense()

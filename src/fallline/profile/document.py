@@ -59,7 +59,7 @@ def document(results: Results) -> Document:
         "machines": results.machines(),
         "cells": [as_data(cell, workload) for cell in cells],
         "claims": [dataclasses.asdict(answer) for answer in claims],
-        "notes": [note for cell in cells for note in reservations(cell)],
+        "notes": reservations(cells),
         "verdicts": told,
     }
     return Document(blocks, Provenance(name, str(results.path), where), result=result)
@@ -75,7 +75,7 @@ def _of_one(cell: CellEstimate, workload: Workload) -> list[Block]:
         resources_table(cell),
         *([relative_table(cell)] if published else []),
         *figures(cell),
-        *(Note(note) for note in reservations(cell)),
+        *(Note(note) for note in reservations([cell])),
         *(Paragraph(line, detail=True) for line in observations(cell, workload)),
     ]
 
@@ -87,7 +87,6 @@ def _of_sweep(cells: Sequence[CellEstimate], workload: Workload) -> list[Block]:
     lines = [trend_sentence(cells, label, plan.axis) for label in others]
     lines += cliff_sentence(cells, plan.axis)
     lines += [line for cell in cells for line in allowed(cell)]
-    notes = dict.fromkeys(f"{cell.record.plan.label}: {note}" for cell in cells for note in reservations(cell))
     return [
         Paragraph(sweep_head(cells, workload)),
         *published,
@@ -95,7 +94,7 @@ def _of_sweep(cells: Sequence[CellEstimate], workload: Workload) -> list[Block]:
         sweep_memory_table(cells),
         sweep_loss_table(cells, workload),
         *(figure for cell in cells for figure in figures(cell) if isinstance(figure, Chart)),
-        *(Note(note) for note in notes),
+        *(Note(note) for note in reservations(cells)),
         *(Paragraph(line, detail=True) for line in lines),
     ]
 

@@ -137,7 +137,8 @@ def estimate(record: CellRecord) -> CellEstimate:
     )
 
 
-_PHASES = (*STEP_PHASES, CURVATURE, TRAINING)
+_PLAIN = (*STEP_PHASES, TRAINING)
+_PHASES = (*_PLAIN, CURVATURE)
 _COUNTS = ("tokens", "positions", "samples")
 COMMON = (DATA, FORWARD, BACKWARD)
 
@@ -149,7 +150,8 @@ class _Block:
         self, arms: Mapping[str, Sequence[Step]], prefix: str, curvature: Mapping[str, float], together: bool
     ) -> None:
         self.together = together
-        self.wholes = {a: np.array([_of(s, _PHASES, prefix) for s in steps]) for a, steps in arms.items()}
+        # Updates of curvature come in a few steps only: a mean of the middle ones would lose them.
+        self.wholes = {a: np.array([_of(s, _PLAIN, prefix) for s in steps]) + curvature[a] for a, steps in arms.items()}
         self.passes = {a: np.array([_of(s, (FORWARD, BACKWARD), prefix) for s in steps]) for a, steps in arms.items()}
         self.own = {a: np.array([_of(s, (STEP,), prefix) for s in steps]) + curvature[a] for a, steps in arms.items()}
         everything = [_of(s, COMMON, prefix) for steps in arms.values() for s in steps]

@@ -13,6 +13,8 @@ from fallline.training.phases import BACKWARD, CURVATURE, DATA, FORWARD, STEP
 FEWEST = 5
 """Steps below which there is no curve."""
 MARGIN = 0.06
+RISE = 1.2
+"""A loss that is so many times as high as at the beginning is no guide to the axis."""
 PHASES = {FORWARD: "forward", BACKWARD: "backward", STEP: "step", CURVATURE: "Hessian update", DATA: "data"}
 
 
@@ -53,8 +55,9 @@ def _losses(cell: CellEstimate, along: str, per_step: Callable[[ArmEstimate], fl
         series.append(Series(label, x, means, [min(values) for values in steps], [max(values) for values in steps]))
     if not series:
         return None
-    # Where an arm diverged its values are no guide to the axis.
-    ends = [value for one in series for value in one.y if math.isfinite(value)]
+    # Where an arm rises far above the beginning its values are no guide to the axis.
+    most = RISE * max(one.y[0] for one in series)
+    ends = [value for one in series for value in one.y if value <= most]
     low, high = min(ends), max(ends)
     room = MARGIN * (high - low or 1.0)
     return Chart(

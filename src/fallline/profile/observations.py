@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fallline.document.numbers import counted, significant
+from fallline.document.numbers import counted, significant, span
 from fallline.measure.student import MeanInterval
 from fallline.profile.estimate import CLOSE, CPU, ArmEstimate, CellEstimate
 from fallline.profile.results import ArmFacts
@@ -16,6 +16,8 @@ from fallline.workloads import Workload
 MB = 1e6
 UNLIKE = 0.01
 """Forward and backward that differ by more than this are not the same work."""
+PHASES_MISS = 0.03
+"""Phases that miss more of a step than this do not explain it."""
 STOPS_MATTERING = 0.01
 """An optimizer that takes a smaller part of the step cannot change the throughput by more."""
 
@@ -277,7 +279,7 @@ def _largest(label: str, fit: Mapping[str, Any]) -> str:
     return f"{text}, {megabytes(fit['measured'])} MB in a run)" if fit.get("measured") else f"{text})"
 
 
-SPIKE = 4.0
+SPIKE = 6.0
 """A loss so many typical deviations above the median of those before it is a spike."""
 BEFORE = 20
 LEAST_BEFORE = 8
@@ -296,7 +298,7 @@ def spikes(losses: Sequence[float]) -> int:
             continue
         middle = statistics.median(window)
         deviation = 1.4826 * statistics.median(abs(value - middle) for value in window)
-        is_high = not losses[at] <= middle + SPIKE * max(deviation, 0.01 * abs(middle))
+        is_high = not losses[at] <= middle + SPIKE * max(deviation, 0.02 * abs(middle))
         found += is_high and not high
         high = is_high
     return found
@@ -316,49 +318,55 @@ def _instability(cell: CellEstimate) -> list[str]:
 # ------------------------------------------------------------------ reservations
 
 
-def reservations(cell: CellEstimate) -> list[str]:
-    """What a reader should know before believing the numbers."""
-    notes = [_assumption(cell)]
-    if cell.clock == CPU:
+def reservations(cells: Sequence[CellEstimate]) -> list[str]:
+    """What a reader should know before believing the numbers of these cells."""
+    notes = [_assumption(cells)]
+    on_cpu = [100 * cell.off_processor for cell in cells if cell.clock == CPU]
+    if on_cpu:
         notes.append(
-            f"the process had no processor for {100 * cell.off_processor:.0f} % of the time, so CPU time is shown in "
-            "place of the wall clock"
+            f"the process had no processor for {span(on_cpu)} % of the time, so CPU time is shown in place of the wall "
+            "clock"
         )
-    if cell.busy:
-        total = len(cell.record.blocks)
-        some = sum(bool(facts.get("busy")) for facts in cell.record.blocks.values())
-        notes.append(f"the machine was busy in {some} of {total} blocks ({cell.busy[0]})")
-    if abs(cell.phase_gap) > 0.03:
+    blocks = [facts for cell in cells for facts in cell.record.blocks.values()]
+    if busy := [facts["busy"] for facts in blocks if facts.get("busy")]:
+        notes.append(f"the machine was busy in {len(busy)} of {len(blocks)} blocks ({busy[0]})")
+    for cell in cells:
+        notes += _of_arms(cell)
+    return [note for note in dict.fromkeys(notes) if note]
+
+
+def _of_arms(cell: CellEstimate) -> list[str]:
+    notes = []
+    if abs(cell.phase_gap) > PHASES_MISS:
         notes.append(f"phases add up to {100 * (1 + cell.phase_gap):.1f} % of the measured steps")
     for label, facts in cell.record.arms.items():
         modelled, held = facts.facts.get("modelled_state_bytes"), facts.facts.get("state_bytes")
         if modelled is not None and modelled != held:
             notes.append(f"{label}: states hold {held:,} bytes, the model says {modelled:,}")
-        skipped = sum(value for name, value in facts.facts.items() if name.startswith("skipped."))
-        if skipped:
+        if skipped := sum(value for name, value in facts.facts.items() if name.startswith("skipped.")):
             notes.append(f"{label}: the loss scaler skipped {counted(skipped, 'step')}; a skipped step costs less")
-    return [note for note in notes if note]
+    return notes
 
 
-def _assumption(cell: CellEstimate) -> str:
-    known = {
-        label: arm.alike
+def _assumption(cells: Sequence[CellEstimate]) -> str:
+    """Whether forward and backward are the same work in every arm, which differences of throughput rest on."""
+    known = [
+        (cell.record.plan.label, label, arm.alike)
+        for cell in cells
         for label, arm in cell.arms.items()
         if arm.alike is not None and arm.alike.low > 0 and math.isfinite(arm.alike.high)
-    }
+    ]
     if not known:
         return ""
-    apart = {label: found for label, found in known.items() if not found.holds(1.0)}
-    worst = max(known, key=lambda label: max(known[label].high - 1, 1 - known[label].low))
-    bound = max(known[worst].high - 1, 1 - known[worst].low)
+    bound = max(max(found.high - 1, 1 - found.low) for _, _, found in known)
     text = (
         "differences of throughput are those of the step phases over common data, forward and backward phases; "
         f"measured apart, forward and backward of all arms agree within {100 * bound:.1f} %"
     )
     different = [
-        f"{label} by {100 * (found.value - 1):+.1f} %"
-        for label, found in apart.items()
-        if abs(found.value - 1) > UNLIKE
+        f"{label}{f' at {place}' if place else ''} by {100 * (found.value - 1):+.1f} %"
+        for place, label, found in known
+        if not found.holds(1.0) and abs(found.value - 1) > UNLIKE
     ]
     if different:
         return f"{text}, and differ for {', '.join(different)}: there whole steps count (cache or memory spills over)"

@@ -217,6 +217,7 @@ def adamw_8bit_claims(cells: Sequence[CellEstimate]) -> list[Answer]:
     fell = [cliff for cliff in cliffs(cells) if cliff.after == "batch 128"]
     saved = {round(one[1] / 1e6, 2) for cell in both if (one := _saved(cell, "adamw8bit")) is not None}
     losses = [arm.loss_delta for cell in both if (arm := cell.arms["adamw8bit"]).loss_delta is not None]
+    level = min((abs(value) for cell in both for value in cell.arms["adamw"].values), default=1.0)
     narrows = None if found is None else not found.is_constant and found.slope * found.mean < 0
     constant = found is not None and found.is_constant
     why = ", without a trend: the share shrinks because steps grow" if constant else ""
@@ -240,7 +241,7 @@ def adamw_8bit_claims(cells: Sequence[CellEstimate]) -> list[Answer]:
         ),
         Answer(
             "both have similar loss trends",
-            all(loss.holds(0.0) for loss in losses) if losses else None,
+            all(abs(loss.value) <= CLOSE * level for loss in losses) if losses else None,
             f"the final losses differ by {min(x.value for x in losses):+.2g} to {max(x.value for x in losses):+.2g}"
             if losses
             else "no losses were stored",

@@ -37,6 +37,7 @@ def profile(
     from fallline.measure.store import StoreError
     from fallline.profile.arms import BadArm
     from fallline.profile.document import document
+    from fallline.profile.preview import plan_document
     from fallline.profile.results import Results
     from fallline.workloads import WorkloadError
 
@@ -46,6 +47,9 @@ def profile(
             races.run(races.command_of(trained, questions, counted.seed, rest))
             return
         request = read_request(trained, counted, questions)
+        if counted.plan:
+            emit(plan_document(request.plans), form)
+            return
         if not counted.show:
             check_out(request.out)
         silent = quiet or form == "json"

@@ -72,6 +72,7 @@ class Counted:
         Path | None, typer.Option("--out", metavar="FILE", help="The results file; the same command goes on with it.")
     ] = None
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what the results file holds.")] = False
+    plan: Annotated[bool, typer.Option("--plan", help="Say what would run, with which settings and memory.")] = False
     show: Annotated[bool, typer.Option("--show", help="Measure nothing: show what the results file holds.")] = False
 
 

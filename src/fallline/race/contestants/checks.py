@@ -89,13 +89,13 @@ def _check_values(contestant: Contestant, maker: Maker, place: str) -> None:
 
 
 def _check_that_it_can_be_made(contestant: Contestant, place: str) -> None:
-    """At every point of its list, or at both ends of its space, for a model of two weights."""
+    """At every point of its list, or at both ends of its space, for a model of one small matrix."""
     for point in _extremes(contestant):
         warmup = point.get("warmup_factor", 0.0)
         if not 0.0 <= warmup <= 1.0:
             raise BadContestant(f"{place}: warmup_factor must be a share of the training, 0 to 1, got {warmup:g}")
         try:
-            build(contestant, point, torch.nn.Linear(1, 1), CHECKED_STEPS).set_rates(0)
+            build(contestant, point, torch.nn.Linear(2, 2), CHECKED_STEPS).set_rates(0)
         except (ValueError, TypeError) as error:
             raise BadContestant(f"{place}: {error}") from None
 
