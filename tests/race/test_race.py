@@ -352,14 +352,14 @@ def test_steps_are_measured_between_rounds_only_of_those_in_contention_and_until
         race.run()
         asked.measured.clear()
         for _ in range(10):
-            race.measuring().measure(["adamw", "lion"])
+            race.measuring.measure(["adamw", "lion"])
         assert 0 < len(asked.measured) < 10 and all(names == ["adamw", "lion"] for names in asked.measured)
         assert summarize(results).pace_errors["tiny"]["adamw", "lion"] <= 0.005
         assert summarize(results).pace_errors["tiny"]["lion", "sgd"] > 0.005, "who has left is measured no more"
-        race.measuring().measure(["adamw"])
+        race.measuring.measure(["adamw"])
         steps = Race([entry], three, Rules(trials=1, studies=1, clock="steps"), results, asked)
         asked.measured.clear()
-        steps.measuring().measure(list(steps.contestants))
+        steps.measuring.measure(list(steps.contestants))
         assert asked.measured == [], "one alone has no ratio, and a race by steps no clock"
 
 
@@ -386,7 +386,7 @@ def test_equal_time_can_be_given_in_seconds(tmp_path: Path) -> None:
         assert [row.max_steps for row in results.rows()] == [200, 400]
         reference = replace(results.rows()[0], kind=TARGET)
         clock = StepClock(rules, results.calibration(), {"tiny": 10})
-        assert Race([entry], [named("adamw")], rules, results, asked).max_steps(reference, clock) == 133
+        assert Race([entry], [named("adamw")], rules, results, asked).trials.max_steps(reference, clock) == 133
 
 
 @pytest.mark.parametrize(

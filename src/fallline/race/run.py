@@ -35,9 +35,9 @@ class Race:
         self.rules, self.results = rules, results
         self.progress = progress or Progress()
         raced = (self.entries, self.contestants, rules, results, engine)
-        self._trials = TrialRunner(*raced, self.progress, save_every, command)
-        self._preparation = Preparation(*raced, self.progress, self._trials)
-        self._measuring = Measuring(engine, results, rules, self.entries, self.contestants)
+        self.trials = TrialRunner(*raced, self.progress, save_every, command)
+        self._preparation = Preparation(*raced, self.progress, self.trials)
+        self.measuring = Measuring(engine, results, rules, self.entries, self.contestants)
 
     def run(self) -> None:
         """All of it, or what is left of it."""
@@ -51,15 +51,15 @@ class Race:
         self._tell_changed_files()
         self._make_room_for_checkpoints()
         self._prepare(rounds.expired if rounds is not None else lambda: False)
-        self._trials.run(RACE, rounds)
+        self.trials.run(RACE, rounds)
         if rounds is not None:
             rounds.close()
         else:
-            if self._trials.record is not None:
-                self._measuring.measure(self.contestants)
+            if self.trials.record is not None:
+                self.measuring.measure(self.contestants)
             store_final_look(self.results)
-        if self._trials.record is not None:
-            self.results.end_run(self._trials.record)
+        if self.trials.record is not None:
+            self.results.end_run(self.trials.record)
         if all(row.status is not None for row in self.results.rows()):
             shutil.rmtree(self.results.checkpoints, ignore_errors=True)
 
@@ -71,7 +71,7 @@ class Race:
             self.results,
             self.progress.looked,
             self.progress.round_planned,
-            self._measuring,
+            self.measuring,
             found=self._preparation.found,
         )
 

@@ -66,7 +66,7 @@ class TrialRunner:
     def _reference(self) -> str:
         return self._results.reference(list(self._contestants.values()))
 
-    def _max_steps(self, row: Row, clock: StepClock) -> int:
+    def max_steps(self, row: Row, clock: StepClock) -> int:
         if self._rules.ruleset == BUDGET and clock.knows(row.workload, row.contestant):
             seconds = self._rules.seconds or self._budget_seconds(row.workload, clock)
             steps = clock.steps_within(row.workload, row.contestant, seconds)
@@ -168,7 +168,7 @@ class TrialRunner:
     def _submit(self, slot: int, row: Row, clock: StepClock) -> None:
         # What began with one length goes on with it, whatever was measured since: its schedule counts on it.
         known = row.max_steps or self._lengths.get((row.kind, row.workload, row.contestant))
-        max_steps = known or self._max_steps(row, clock)
+        max_steps = known or self.max_steps(row, clock)
         recorded = self._results.start(row.id, max_steps)
         task = Assignment(
             trial=row.id,
