@@ -29,6 +29,10 @@ HEADLINES = (
     ("Adan, 92 M parameters, float32", BEST),
     ("ScheduleFreeAdamW, 92 M parameters, float32", BEST),
     ("NAdam, 92 M parameters, float32", BEST),
+    ("Muon, 8 matrices of width 768", BEST),
+    ("Muon, 8 matrices of width 768", "its loop in float32"),
+    ('Muon, variant="zolotarev", 8 matrices of width 768', BEST),
+    ("SOAP, 16 matrices of width 256, mean of 10 steps", "pytorch_optimizer"),
 )
 """The rows of the README."""
 

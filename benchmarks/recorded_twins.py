@@ -16,7 +16,7 @@ from benchmarks.settings import ROOT
 from fallline.race.clock.pace import STEPS
 from fallline.race.results import Results
 from fallline.race.verdict.summary import summarize
-from fallline.score.decision import LEADER, Times, looks_up_to
+from fallline.score.decision import LEADER, LEVEL, Times, looks_up_to
 from fallline.score.decision.evidence import Evidence
 from fallline.score.decision.replay import EvidenceAt, of_times, replay
 from fallline.score.decision.several import scores_of
@@ -51,6 +51,9 @@ def rates(races: int, generator: np.random.Generator) -> dict[str, Mapping[int, 
         }
         found["twins on AlgoPerf's scores, 8 workloads, looks at 3 to 5"] = {
             k: of_scores(table, k, max(20, races // 4), generator) for k in (2, 3, 5, 8, 11)
+        }
+        found["the same, at two thirds of the level"] = {
+            2: of_scores(table, 2, max(20, races // 4), generator, LEVEL * 2 / 3)
         }
     chars = chars_studies()
     if chars:
@@ -91,12 +94,15 @@ def of_cells(
     return wrong / races
 
 
-def of_scores(table: StudyTimes, contestants: int, races: int, generator: np.random.Generator) -> float:
+def of_scores(
+    table: StudyTimes, contestants: int, races: int, generator: np.random.Generator, level: float = LEVEL
+) -> float:
     names = [str(place) for place in range(contestants)]
     wrong = 0
     for _ in range(races):
         submission = table.contestants[int(generator.integers(len(table.contestants)))]
-        wrong += bool(replay(_drawn(table, submission, names, generator), names, (3, 4, 5), until=LEADER)[-1].out)
+        evidence_at = _drawn(table, submission, names, generator)
+        wrong += bool(replay(evidence_at, names, (3, 4, 5), until=LEADER, level=level)[-1].out)
     return wrong / races
 
 

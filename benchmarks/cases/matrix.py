@@ -45,10 +45,9 @@ def run(settings: Settings) -> Result:
     small = 64 if settings.quick else 256
     rows: list[Row] = []
     raw: dict[str, Any] = {}
-    units = "in hardware" if computes_bfloat16() else "emulated"
     for width, layers, bars in ((wide, 2, (6.0, 1.7, 10.0, 2.7)), (small, 4, (4.0, None, None, None))):
         shapes = blocks(width, layers)
-        what = f"{len(shapes)} matrices of width {width}, bfloat16 {units}"
+        what = f"{len(shapes)} matrices of width {width}"
         found, raw[f"Muon, {width}"] = _muon(what, shapes, bars, settings)
         rows += found
     found, raw["SOAP"] = _soap(blocks(small, 4), settings)
@@ -110,11 +109,13 @@ def _muon(
     allowed = allowance(settings, seconds(arms[FLOAT32].step))
     samples = interleave({name: one.step for name, one in arms.items()}, allowed, pairs)
     names = {OURS: "Muon", NEAR: 'Muon, variant="zolotarev"'}
+    units = "in hardware" if computes_bfloat16() else "emulated"
+    against = {TORCH: f"{TORCH}, bfloat16 {units}", FLOAT32: FLOAT32}
     rows = [
         Row(
             "matrix",
             f"{names[ours]}, {what}",
-            peer,
+            against[peer],
             bar,
             value=samples.ratio(peer, ours),
             ours=milliseconds(samples.median(ours)),

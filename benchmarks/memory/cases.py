@@ -37,8 +37,9 @@ class Case:
 
 
 CASES = [
-    *(Case(model, optimizer, again) for optimizer in OPTIMIZERS for again in (False, True) for model in MODELS),
-    *(Case(model, "adamw", again, fixed=False) for model in MODELS for again in (False, True)),
+    *(Case(model, "adamw", again) for again in (False, True) for model in MODELS),
+    *(Case(model, "adamw", again, fixed=False) for again in (True, False) for model in ("cnn", "gpt")),
+    *(Case(model, optimizer, again) for optimizer in OPTIMIZERS[1:] for again in (False, True) for model in MODELS),
 ]
 _PREDICTORS: dict[str, Predictor] = {}
 

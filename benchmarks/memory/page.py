@@ -93,9 +93,11 @@ def summary(stored: Stored) -> str:
     )
     peak = max(abs(_off(row["predicted peak"], row["measured peak"])) for row in rows)
     process = max(abs(_off(_resident(row), row["resident"])) for row in rows)
+    missing = len(MODELS) * len(OPTIMIZERS) * 2 - len(rows)
+    rest = f" {missing} more are not measured yet." if missing else ""
     return (
         f"In {len(rows)} trainings, parameters, gradients and states are off by {held:.0f} bytes at most, the peak of "
-        f"tensors by {peak:.3f} %, and the memory of the process by {process:.1f} %."
+        f"tensors by {peak:.3f} %, and the memory of the process by {process:.1f} %.{rest}"
     )
 
 
@@ -110,7 +112,7 @@ def malloc(stored: Stored) -> str:
                     f"| {model} | {'yes' if again else 'no'} | {fixed['resident'] / 1e6:.0f} | "
                     f"{usual['resident'] / 1e6:.0f} | {kept / 1e6:.0f} |"
                 )
-    return "\n".join(lines)
+    return "\n".join(lines) if len(lines) > 2 else "Not measured yet."
 
 
 def recomputation(stored: Stored) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Hashable, Mapping, Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -100,13 +101,13 @@ class Bucket:
         return OwnedExecutor(self.choice.lowering, self.program, self.items, owners, wholes)
 
     @functools.cached_property
-    def form(self) -> Hashable:
-        """What decides where its run stops, and for which reductions."""
+    def form(self) -> str:
+        """A digest of what decides where its run stops, and for which reductions."""
         formats = [
             (item.number, tuple(item.whole_shape), *(o.format and o.format.name for o in item.operands))
             for item in self.items
         ]
-        return self.program.name, self.program.trace, tuple(formats)
+        return hashlib.sha256(repr((self.program.name, self.program.trace, formats)).encode()).hexdigest()
 
     def bind(self, given: Mapping[int, Tensor], grads: Mapping[int, Tensor]) -> None:
         """Takes gradients that were checked one by one; ``given`` are those of the parameters, as they are there."""

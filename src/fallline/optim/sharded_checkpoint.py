@@ -80,7 +80,7 @@ def _pieces_of(entry: Mapping[str, Any], param: Tensor, piece: Piece, states: St
     found = {}
     for key, value in entry.items():
         if isinstance(value, Tensor) and value.ndim > 0 and _is_state(key, states):
-            check_mesh(value, param, f"{where}: {key}")
+            _check_mesh(value, param, f"{where}: {key}")
             value = _cut(key, value, entry, param, piece, states)
         found[key] = value
     return found
@@ -91,13 +91,13 @@ def _whole(entry: Mapping[str, Any], param: Tensor, where: str) -> dict[str, Any
     found = {}
     for key, value in entry.items():
         if is_distributed(value):
-            check_mesh(value, param, f"{where}: {key}")
+            _check_mesh(value, param, f"{where}: {key}")
             value = full_of(value)
         found[key] = value
     return found
 
 
-def check_mesh(value: Tensor, param: Tensor, what: str) -> None:
+def _check_mesh(value: Tensor, param: Tensor, what: str) -> None:
     """Raises if a DTensor was cut for other processes."""
     if is_distributed(value) and is_distributed(param) and not on_mesh_of(param, value):
         raise ValueError(

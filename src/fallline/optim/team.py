@@ -39,10 +39,13 @@ class Team:
         """The processes that step parameters with matrix functions."""
         self._loads: dict[int, Loads] = {}
         """The work of owners, by the axis of the mesh along which matrices are cut."""
-        self._agreed: dict[Any, list[int]] = {}
-        """By the parameters that have a gradient here: those that have one somewhere."""
-        self._members: tuple[int, ...] = ()
-        """The parameters that the current step is over."""
+        self._agreed: dict[Any, tuple[list[int], int]] = {}
+        """By the parameters that have a gradient here: those that lack one here and have one elsewhere, and a number of
+        all that take part."""
+        self._numbers: dict[tuple[int, ...], int] = {}
+        """By the parameters that take part, a number for them."""
+        self._members = 0
+        """The number of those that take part in the current step."""
 
     @property
     def counts_copies(self) -> bool:
@@ -97,12 +100,14 @@ class Team:
         params = all_params(optimizer.param_groups)
         present = [i for i, param in enumerate(params) if param.grad is not None]
         key = (len(params), tuple(present))
-        agreed = self._agreed.get(key)
-        if agreed is None:
-            agreed = self._agreed[key] = agree(self.ranks, _record(optimizer), present)
-        for i in set(agreed).difference(present):
+        known = self._agreed.get(key)
+        if known is None:
+            members = agree(self.ranks, _record(optimizer), present)
+            number = self._numbers.setdefault(tuple(members), len(self._numbers))
+            known = self._agreed[key] = sorted(set(members).difference(present)), number
+        missing, self._members = known
+        for i in missing:
             params[i].grad = torch.zeros_like(params[i])
-        self._members = tuple(agreed)
 
     def sum_of_pieces(self, values: Tensor, param: Tensor) -> None:
         """Adds, in place, what the processes among which a parameter is cut have of something."""
