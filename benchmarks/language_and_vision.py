@@ -19,6 +19,7 @@ from fallline.measure import machine
 from fallline.race.results import Results
 from fallline.workloads.loading import load
 from fallline.workloads.targets import data_family, records
+from fallline.workloads.workload import Workload
 
 TASKS = {"chars": "language", "images_resnet": "vision", "translation": "language", "images_vit": "vision"}
 METHODS = {"adamw": "adamw", "sgd": "nesterov"}
@@ -35,29 +36,32 @@ def main() -> int:
     parser.add_argument("--stored", action="store_true", help="race nothing; write the studies that have ended")
     racing = not parser.parse_args().stored
     WORK.mkdir(parents=True, exist_ok=True)
-    found: dict[str, Any] = {}
-    for name, field in TASKS.items():
-        workload = load(name)
-        known = records()[name][data_family(workload.data_name)]
-        settings = {title: known["by_method"][method]["setting"] for title, method in METHODS.items()}
-        results = WORK / f"{name}.sqlite"
+    for name in TASKS:
         if racing:
-            race(name, contestants(name, settings), results)
-        steps = steps_to_target(results)
-        if not steps["adamw"]:
-            continue
-        found[name] = {
-            "field": field,
-            "data": workload.data_name,
-            "metric": workload.metric,
-            "target": workload.target,
-            "max_steps": workload.max_steps,
-            "settings": settings,
-            "steps": steps,
-        }
-        # After every task: who ends it early has what is there.
+            race(name, contestants(name, settings_of(load(name))), WORK / f"{name}.sqlite")
+        # After every task, and of all of them: who ends it early has what is there.
+        found = {task: record for task in TASKS if (record := ended(task))["steps"]["adamw"]}
         OUT.write_text(json.dumps(stored(found), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return 0
+
+
+def settings_of(workload: Workload) -> dict[str, dict[str, float]]:
+    known = records()[workload.name][data_family(workload.data_name)]
+    return {title: known["by_method"][method]["setting"] for title, method in METHODS.items()}
+
+
+def ended(name: str) -> dict[str, Any]:
+    """What is known of a task: its description, and the studies that have ended."""
+    workload = load(name)
+    return {
+        "field": TASKS[name],
+        "data": workload.data_name,
+        "metric": workload.metric,
+        "target": workload.target,
+        "max_steps": workload.max_steps,
+        "settings": settings_of(workload),
+        "steps": steps_to_target(WORK / f"{name}.sqlite"),
+    }
 
 
 def stored(found: Mapping[str, Any]) -> dict[str, Any]:

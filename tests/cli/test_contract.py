@@ -101,12 +101,18 @@ def test_every_verb_takes_the_same_options(fallline: Command, verb: str) -> None
     assert {"--json", "--format", "--quiet", "--out"} <= {word.rstrip(",") for word in words}
 
 
-@pytest.mark.parametrize("form", ["text", "json", "csv", "markdown"])
+@pytest.mark.parametrize("form", ["text", "json", "csv", "markdown", "html"])
 def test_every_form_has_every_optimizer(fallline: Command, form: str) -> None:
     ended = fallline("optimizers", "lion*", "--format", form)
     assert ended.code == 0 and "lion8bit" in ended.out
 
 
 def test_forms_that_are_not_there_are_refused(fallline: Command) -> None:
+    ended = fallline("optimizers", "--format", "pdf")
+    assert ended.code == 2 and "--format pdf: must be one of text, json, csv, markdown, html" in ended.err
+
+
+def test_a_page_that_could_not_be_drawn_is_refused_at_once(fallline: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fallline.document.html.library.available", lambda: False)
     ended = fallline("optimizers", "--format", "html")
-    assert ended.code == 2 and "--format html: must be one of text, json, csv, markdown" in ended.err
+    assert ended.code == 2 and "--format html: figures of a page need plotly" in ended.err and ended.out == ""

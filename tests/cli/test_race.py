@@ -182,7 +182,7 @@ def test_a_plan_counts_trials_hours_and_memory_and_runs_nothing(fallline: Comman
         (["FILE", "--out", "r" * 300], "File name too long; give a shorter one"),
         (["r" * 300 + ".py"], "File name too long; give a shorter one"),
         (["FILE", "--json", "--format", "csv"], "--json and --format csv exclude each other; choose one"),
-        (["FILE", "--format", "html"], "--format html: must be one of text, json, csv, markdown"),
+        (["FILE", "--format", "pdf"], "--format pdf: must be one of text, json, csv, markdown, html"),
     ],
 )
 def test_bad_input_is_one_line(fallline: Command, tmp_path: Path, arguments: list[str], said: str) -> None:

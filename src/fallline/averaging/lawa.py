@@ -63,9 +63,9 @@ from fallline.averaging.wrapper import Averaging, count, positive_count
 from fallline.rules.annotations import fraction
 
 
-def _start_and_interval(total_steps: int, *fractions: float) -> tuple[int, ...]:
+def _start_and_interval(total_steps: int, start: float, interval: float) -> tuple[int, int]:
     positive_count.check("total_steps", total_steps)
-    return tuple(math.ceil(fraction * total_steps) for fraction in fractions)
+    return math.ceil(start * total_steps), math.ceil(interval * total_steps)
 
 
 def _due(updates: int, start: int, interval: int) -> bool:
@@ -95,7 +95,7 @@ class LawaQueue(Averaging):
         k: int = 10,
     ) -> LawaQueue:
         """Start and interval as fractions of the training's length; the defaults are AlgoPerf's."""
-        return cls(optimizer, *_start_and_interval(total_steps, start_fraction, interval_fraction), k=k)
+        return cls(optimizer, *_start_and_interval(total_steps, start_fraction, interval_fraction), k)
 
     @property
     def ready(self) -> bool:
@@ -162,7 +162,7 @@ class LawaEma(ExponentialAverage):
         beta: float = 0.2,
     ) -> LawaEma:
         """Start and interval as fractions of the training's length; the defaults are AlgoPerf's."""
-        return cls(optimizer, *_start_and_interval(total_steps, start_fraction, interval_fraction), beta=beta)
+        return cls(optimizer, *_start_and_interval(total_steps, start_fraction, interval_fraction), beta)
 
     def _update(self) -> None:
         if _due(self.updates, self.start, self.interval):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fallline.document.blocks import Document
     from fallline.document.figures import Figure
 
-FORMS = ("text", "json", "csv", "markdown")
+FORMS = ("text", "json", "csv", "markdown", "html")
 
 PIPED_WIDTH = 10_000
 """Columns of text that goes to a file or a pipe: lines there are not broken, for grep."""
@@ -34,7 +34,7 @@ class Shown:
         False
     )
     form: Annotated[
-        str | None, typer.Option("--format", metavar="FORM", help="text, markdown, csv or json; text by default.")
+        str | None, typer.Option("--format", metavar="FORM", help="text, markdown, csv, json or html; text by default.")
     ] = None
 
     @property
@@ -46,6 +46,8 @@ class Shown:
         chosen = next(iter(wanted), "text")
         if chosen not in FORMS:
             raise BadInput(f"--format {chosen}: must be one of {', '.join(FORMS)}")
+        if chosen == "html":
+            _check_pages()
         return chosen
 
     def _asked(self) -> list[tuple[str, str]]:
@@ -115,9 +117,25 @@ def _rendered(document: Document, form: str) -> str:
         from fallline.document.markdown import markdown
 
         return markdown(document)
+    if form == "html":
+        return _page(document)
     from fallline.document.terminal import plain
 
     return plain(document, _columns() or PIPED_WIDTH)
+
+
+def _check_pages() -> None:
+    """Refuses a page whose figures could not be drawn, before any work is done for it."""
+    from fallline.document.html.library import UNAVAILABLE, available
+
+    if not available():
+        raise BadInput(f"--format html: {UNAVAILABLE}")
+
+
+def _page(document: Document) -> str:
+    from fallline.document.html.page import Section, page
+
+    return page("fallline", [Section("result", "Result", document)])
 
 
 def write(text: str) -> None:

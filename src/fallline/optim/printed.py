@@ -31,7 +31,7 @@ class Printed(str, Generic[Part]):
 
     @classmethod
     def of(cls, parts: tuple[Part, ...], lines: Iterable[str]) -> Self:
-        made = cls("\n".join(lines))
+        made: Self = cls("\n".join(lines))
         made.parts = parts
         return made
 

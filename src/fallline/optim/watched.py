@@ -28,7 +28,7 @@ class _Telling(dict[Key, Any]):
         super().update(*args, **kwargs)
         self._changed()
 
-    def __ior__(self, other: Any) -> Any:  # type: ignore[override,misc]
+    def __ior__(self, other: Any) -> Any:  # type: ignore[misc]
         self.update(other)
         return self
 

@@ -10,16 +10,17 @@ from fallline.document.blocks import Document
 from fallline.measure.store import StoreError
 from fallline.profile.document import document
 from fallline.profile.results import Results
-from fallline.workloads import BUILT_IN
+from fallline.workloads.loading import comes_with_fallline
 
 
 def stored_document(path: Path) -> Document:
-    """Of a profile on a built-in workload: a results file may come from anybody, and must not name code to run."""
+    """Of a profile on a workload of fallline's: a results file may come from anybody, and must not name code to run."""
     with Results(path, writable=False) as results:
-        own = [plan.workload for plan in results.plans() if plan.workload not in BUILT_IN]
+        own = [plan.workload for plan in results.plans() if not comes_with_fallline(plan.workload)]
         if own:
             raise StoreError(
-                f"{path}: a profile of {own[0]}, a file that a report does not run; `fallline profile --show` shows it"
+                f"{path}: a profile of {own[0]}, which names a file that a report neither runs nor reads; "
+                "`fallline profile --show` shows it"
             )
         made = document(results)
         command = results.command()

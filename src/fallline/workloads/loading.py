@@ -170,6 +170,17 @@ def file_of(spec: str) -> Path | None:
     return Path(_parts(spec)[0]).expanduser() if _is_file(spec) else None
 
 
+def comes_with_fallline(spec: str) -> bool:
+    """Whether a workload runs no code and reads no file that its name brings along.
+
+    >>> comes_with_fallline("gpt-tiny@batch=6"), comes_with_fallline("mine.py"), comes_with_fallline("gpt2@data=my.txt")
+    (True, False, False)
+    """
+    name, settings = with_settings(spec)
+    known = name.replace("-", "_").lower()
+    return (known in BUILT_IN or known in GPT_SIZES) and "data" not in settings
+
+
 def _parts(spec: str) -> tuple[str, str]:
     """File and function."""
     if spec.endswith(".py"):

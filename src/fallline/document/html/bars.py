@@ -26,6 +26,7 @@ def bars_figure(figure: StackedBars) -> dict[str, Any]:
                 "y": [plain(bar.name) for bar in figure.bars],
                 "text": [plain(words) for words in shown],
                 "textposition": "inside",
+                "textangle": 0,
                 "insidetextanchor": "middle",
                 "hovertemplate": "%{y}<br>%{fullData.name}: %{text}<extra></extra>",
                 "marker": {"color": colour, "line": {"color": "@page", "width": 1}},
