@@ -20,8 +20,8 @@ from fallline.averaging import LawaQueue as LawaQueue
 from fallline.averaging import WeightEma as WeightEma
 from fallline.catalogue import info as info
 from fallline.optim import select as select
-from fallline.optim.checkpoint import export_for_torch as export_for_torch
 from fallline.optim.classes import optimizer as optimizer
+from fallline.optim.export import export_for_torch as export_for_torch
 from fallline.optim.optimizer import RuleOptimizer
 from fallline.optim.registry import create as create
 from fallline.optim.registry import list_optimizers as list_optimizers

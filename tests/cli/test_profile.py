@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from fallline.cli.profile.options import Questions, Trained
+from fallline.cli.profile.races import command_of
 from tests.cli import Command
 
 SMALL = ("gpt-tiny@layers=1,width=32,heads=2,batch=2,sequence=16", "--threads", "1", "--repeats", "2")
@@ -250,8 +252,10 @@ def test_a_batch_beyond_memory_is_a_row(fallline: Command, out: str) -> None:
     assert large["arms"]["adamw"]["status"].startswith("out of memory")
 
 
-def test_a_question_that_a_race_answers_is_handed_to_it(fallline: Command, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.chdir(tmp_path)
-    ended = fallline("profile", "rosenbrock", "-o", "adamw,sophiag,fusedadam", "--to-loss", "1e-3", "--steps", "1")
-    assert "A race answers that: fallline race rosenbrock -o adamw --target 0.001" in ended.err
-    assert "sophiag is left out" in ended.err and "fusedadam is left out" in ended.err
+def test_a_question_that_a_race_answers_is_handed_to_it(capsys: pytest.CaptureFixture[str]) -> None:
+    trained = Trained(workload="rosenbrock", optimizers=["adamw,sophiag,fusedadam"])
+    command = command_of(trained, Questions(to_loss=1e-3), seed=3, rest=["--json"])
+    assert command == ["race", "rosenbrock", "-o", "adamw", "--target", "0.001", "--seed", "3", "--json"]
+    said = capsys.readouterr().err
+    assert "sophiag is left out" in said and "fusedadam is left out" in said
+    assert command_of(trained, Questions(budget="1h"), 0, [])[4:8] == ["--ruleset", "budget", "--seconds", "3600"]

@@ -28,11 +28,11 @@ def recompute_blocks(model: nn.Module) -> int:
     for container in list(_containers(model)):
         if _is_repeated(container):
             for block in container.children():
-                block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)  # type: ignore[method-assign]
+                block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)
                 pieces += 1
         else:
             segments = _segments(list(container.children()))
-            container.forward = functools.partial(_run_segments, segments)  # type: ignore[method-assign]
+            container.forward = functools.partial(_run_segments, segments)
             pieces += len(segments)
     if not pieces:
         raise NothingToRecompute("it has neither a list of alike blocks nor a Sequential of 4 layers or more")
@@ -69,7 +69,7 @@ def _segments(layers: list[nn.Module]) -> list[list[nn.Module]]:
 
 def _run_segments(segments: list[list[nn.Module]], x: Tensor) -> Any:
     for segment in segments:
-        x = checkpoint(_one_after_the_other(segment), x, use_reentrant=False)  # type: ignore[assignment]
+        x = checkpoint(_one_after_the_other(segment), x, use_reentrant=False)
     return x
 
 
