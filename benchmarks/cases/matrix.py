@@ -72,7 +72,7 @@ class FloatMuon(torch.optim.Optimizer):
         super().__init__(params, {"lr": lr})
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
         for param in self.param_groups[0]["params"]:
             state = self.state[param]
             if not state:
@@ -130,7 +130,7 @@ def _muon(
 
 
 def _soap(shapes: Sequence[tuple[int, int]], settings: Settings) -> tuple[list[Row], Any]:
-    options = {"lr": 1e-5, "precondition_frequency": EVERY}
+    options: dict[str, Any] = {"lr": 1e-5, "precondition_frequency": EVERY}
     arms: dict[str, Any] = {
         OURS: fallline.SOAP(tensors(shapes, settings.seed), **options),
         STAGGERED: fallline.SOAP(tensors(shapes, settings.seed), stagger=True, **options),
@@ -155,8 +155,14 @@ def _soap(shapes: Sequence[tuple[int, int]], settings: Settings) -> tuple[list[R
 
 
 def _shampoo(shapes: Sequence[tuple[int, int]], settings: Settings) -> tuple[list[Row], Any]:
-    options = {"lr": 1e-5, "betas": (0.9, 0.99), "epsilon": 1e-8, "grafting": "adam", "merge_dims": "none"}
-    options["max_preconditioner_dim"] = shapes[0][1]
+    options: dict[str, Any] = {
+        "lr": 1e-5,
+        "betas": (0.9, 0.99),
+        "epsilon": 1e-8,
+        "grafting": "adam",
+        "merge_dims": "none",
+        "max_preconditioner_dim": shapes[0][1],
+    }
     arms = {
         OURS: fallline.Shampoo(tensors(shapes, settings.seed), precondition_frequency=EVERY, **options),
         STAGGERED: fallline.Shampoo(
@@ -171,7 +177,7 @@ def _shampoo(shapes: Sequence[tuple[int, int]], settings: Settings) -> tuple[lis
     for interval in INTERVALS:
         mean = plain.value + (refreshing.value - plain.value) / interval
         shown = Estimate(mean, mean, mean, plain.count)
-        ratio = Estimate(*(mean / edge for edge in (plain.value, plain.high, plain.low)), plain.count)
+        ratio = Estimate(mean / plain.value, mean / plain.high, mean / plain.low, plain.count)
         rows.append(
             Row(
                 "matrix",

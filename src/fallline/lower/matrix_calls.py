@@ -140,7 +140,8 @@ def orthogonalize(
 def accumulate(g: Tensor, factors: Matrices, *, decay: float, weight: float) -> Changed:
     whole = factors.merged(g)
     for block in factors.blocks:
-        part = whole[(slice(None), *block.slices)]
+        where = (slice(None), *block.slices)
+        part = whole[where]
         for square in block.squares:
             _add_gram(factors.of(square), _unfolded(part, square.axis), decay, weight)
     return {"factors": factors}
@@ -185,7 +186,8 @@ def accumulate_adaptive(
             _set_diagonal(old, eps)
             for value in (right, root, roots.of(block.squares[ROWS])):
                 _set_diagonal(value, 1.0)
-        part = whole[(slice(None), *block.slices)]
+        where = (slice(None), *block.slices)
+        part = whole[where]
         size = left.shape[-1]
         factor: Tensor | float = decay
         if renewed:
@@ -296,7 +298,8 @@ def turn_basis(
         picked = slice(None) if len(chosen) == len(members) else chosen
         turned, order = power_step(of_factors.of(square)[picked], own.of(square)[picked])
         own.of(square)[picked] = turned
-        part = moments[(slice(None), *block.slices)]
+        where = (slice(None), *block.slices)
+        part = moments[where]
         own_part = part[picked]
         places = order.view(len(order), *(-1 if axis == square.axis else 1 for axis in range(part.ndim - 1)))
         part[picked] = torch.gather(own_part, square.axis + 1, places.expand(own_part.shape))

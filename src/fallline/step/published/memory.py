@@ -100,7 +100,7 @@ class _Modelled:
 def measured(config: Gpt2, optimizer: str, implementation: str, threads: int, seed: int = 0) -> Peaks:
     """Measures in another process, so that memory of this one does not count and none of the other stays."""
     asked = {
-        "config": dataclasses.asdict(config),
+        "config": config._asdict(),
         "optimizer": optimizer,
         "implementation": implementation,
         "threads": threads,
