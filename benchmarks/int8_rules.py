@@ -45,6 +45,7 @@ RULES: dict[str, dict[str, Any]] = {
     "amos": dict(lr=0.03, momentum=0.9),
     "amos_algoperf": dict(lr=0.03, betas=(0.9, 0.99)),
     "amsgrad": dict(lr=3e-3),
+    "caspr": dict(lr=3e-3, start_preconditioning_step=11, precondition_frequency=10),
     "generalized_adam": dict(lr=3e-3),
     "lamb": dict(lr=0.01),
     "lion": dict(lr=5e-4),

@@ -19,7 +19,7 @@ RACE = {
     "rules", "workloads", "clocks", "calibration", "statuses", "quality_at_budget", "training_hours",
     "evaluation_hours", "saved_hours", "notes", "unfinished", "phase", "warning", "verdict", "top_two",
     "looks", "ended_by", "choice", "cross_check", "settings", "going_on", "does_not_fit", "misses", "curves",
-    "pace_errors",
+    "pace_errors", "other_rates",
 }  # fmt: skip
 STEP = {
     "preset", "data", "file", "machines", "tables", "winners", "told_apart", "compiling", "recommendations", "regions",

@@ -211,12 +211,12 @@ def mesh():
     distributed.destroy_process_group()
 
 
-def test_distributed_parameter_is_refused_by_name(mesh):
-    from torch.distributed.tensor import Shard, distribute_tensor
+def test_a_parameter_of_pending_sums_is_refused_by_name(mesh):
+    from torch.distributed.tensor import DTensor, Partial
 
-    sharded = Parameter(distribute_tensor(torch.zeros(4, 3), mesh, [Shard(0)]))
-    with pytest.raises(TypeError, match=r"parameter 0.*DTensor.*local"):
-        fallline.AdamW([sharded])
+    pending = Parameter(DTensor.from_local(torch.zeros(4, 3), mesh, [Partial()]))
+    with pytest.raises(ValueError, match=r"parameter 0.*pending sums.*redistribute"):
+        fallline.AdamW([pending])
 
 
 def test_tensor_subclass_without_memory_is_refused():

@@ -493,6 +493,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "amos": dict(lr=0.1, eta=0.5),
     "amos_algoperf": dict(lr=0.1, eta=0.5, shapes=[(), (), (), ()]),
 }
+MATRICES_ONLY = {"muon"}
 NAMES = sorted(
     module.name
     for module in pkgutil.iter_modules(tests.oracles.__path__)
@@ -503,7 +504,8 @@ NAMES = sorted(
 @pytest.mark.parametrize("name", NAMES)
 def test_interface(name: str) -> None:
     rng = np.random.default_rng(0)
-    start = [rng.normal(size=shape) for shape in [(), (3,), (2, 3), (2, 1, 2, 2)]]
+    shapes = [(), (3,), (2, 3), (2, 1, 2, 2)] if name not in MATRICES_ONLY else [(3, 1), (3, 3), (2, 3), (4, 2)]
+    start = [rng.normal(size=shape) for shape in shapes]
     before = [p.copy() for p in start]
     options = REQUIRED.get(name, {})
     down, up = make(name, start, **options), make(name, start, **options, maximize=True)

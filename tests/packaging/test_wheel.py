@@ -18,6 +18,8 @@ BESIDE_PYTHON = {
     "fallline/native/kernel.h",
     "fallline/native/packed.h",
     "fallline/native/vectors.h",
+    "fallline/gallery/data/language_and_vision.json",
+    "fallline/gallery/data/leaderboard.json",
     "fallline/workloads/targets.json",
 }
 
@@ -54,7 +56,8 @@ def wheel(request, tmp_path_factory):
 def test_wheel_without_kernels_has_the_package_and_nothing_else(wheel):
     found = {name for name in wheel.namelist() if ".dist-info/" not in name}
     modules = {f"fallline/{path.relative_to(SOURCE)}" for path in SOURCE.rglob("*.py")}
-    assert found == modules | BESIDE_PYTHON
+    pages = {f"fallline/{path.relative_to(SOURCE)}" for kind in ("*.js", "*.css") for path in SOURCE.rglob(kind)}
+    assert pages and found == modules | pages | BESIDE_PYTHON
 
 
 def test_wheel_has_the_command_and_its_licence(wheel):

@@ -140,8 +140,8 @@ def _sized(make: Callable[..., object], sizes: Mapping[str, float | str], where:
     for axis, size in sizes.items():
         parameter = inspect.signature(make).parameters.get(axis)
         default = None if parameter is None else parameter.default
-        if isinstance(default, str):
-            given[axis] = size if isinstance(size, str) else f"{size:g}"
+        if isinstance(default, str) and isinstance(size, str):
+            given[axis] = size
             continue
         if isinstance(default, bool) or not isinstance(default, int | float):
             raise WorkloadError(
