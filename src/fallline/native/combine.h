@@ -7,7 +7,7 @@ namespace fl_combine {
 
 inline float* vector_of(const fl_job* job, const fl_tensor& t, int slot) {
     float* at = reinterpret_cast<float*>(job->workspace + t.vector_at);
-    for (int v = 0; v < slot; ++v) at += fl_vector_size(t, job->program->vector_space[v]);
+    for (int v = 0; v < slot; ++v) at += fl_vector_room(t, job->program->vector_space[v]);
     return at;
 }
 

@@ -152,10 +152,9 @@ FL_API int64_t fl_plan(fl_job* job) {
         if (!p.n_reductions && !p.n_vectors) continue;
         const fl_tiling tiling = fl_tiles_of(t, p.tiled);
         job->tiles += t.numel ? t.batch * tiling.down * tiling.across : 0;
+        at = (at + FL_LINE_FLOATS / 2 - 1) / (FL_LINE_FLOATS / 2) * (FL_LINE_FLOATS / 2);
         t.vector_at = at;
-        int64_t floats = 0;
-        for (int v = 0; v < p.n_vectors; ++v) floats += fl_vector_size(t, p.vector_space[v]);
-        at += (floats + 1) / 2;
+        for (int v = 0; v < p.n_vectors; ++v) at += fl_vector_room(t, p.vector_space[v]) / 2;
         t.row_partial_at = at;
         at += row_kinds * t.batch * t.rows * tiling.across;
         t.col_partial_at = at;

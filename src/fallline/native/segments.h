@@ -27,7 +27,7 @@ inline void locate_vectors(const fl_job* job, const fl_tensor& t, Place& place) 
     float* at = reinterpret_cast<float*>(job->workspace + t.vector_at);
     for (int v = 0; v < p.n_vectors; ++v) {
         place.vectors[v] = at;
-        at += fl_vector_size(t, p.vector_space[v]);
+        at += fl_vector_room(t, p.vector_space[v]);
     }
 }
 

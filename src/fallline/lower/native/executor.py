@@ -22,6 +22,8 @@ from fallline.lower.native.library import CJob, COperand, CTensor
 from fallline.lower.watch import watch
 from fallline.rules.graph import Node, Space
 
+LINE_BYTES, LINE_FLOATS = 64, 16
+"""A cache line; engine.h (`FL_LINE_FLOATS`) begins each small array at one."""
 DENSE = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 """Codes of native/formats.h; those of blocks are ``BlockFormat.native``."""
 
@@ -79,7 +81,7 @@ class NativeExecutor(Executor):
             scalars=addressof(self.scalars),
         )
         size = kernel.library.handle.fl_plan(self.job)
-        self.workspace = (c_double * max(1, size))()
+        self.workspace = _aligned_doubles(max(1, size))
         self.job.workspace = addressof(self.workspace)
         self.rounding = [i for i, item in enumerate(items) if item.rounds_at_random]
         self.uniform = True
@@ -284,7 +286,7 @@ class NativeExecutor(Executor):
             at = i * self.n_scalars + slots.scalar[node.index]
             return torch.frombuffer(self.scalars, dtype=torch.float64, count=1, offset=8 * at).view(())
         slot, at = slots.vector[node.index], 2 * self.tensors[i].vector_at
-        at += sum(self.vector_size(vector, i) for vector in slots.vectors[:slot])
+        at += sum(-(-self.vector_size(vector, i) // LINE_FLOATS) * LINE_FLOATS for vector in slots.vectors[:slot])
         size = self.vector_size(node, i)
         if size == 0:
             return torch.empty(0, device="cpu")
@@ -301,6 +303,12 @@ class NativeExecutor(Executor):
             name: [self.scalars[i * count + slots.scalar[node.index]] for i in range(len(self.items))]
             for name, node in self.program.deferred_writes.items()
         }
+
+
+def _aligned_doubles(count: int) -> ctypes.Array[c_double]:
+    """Memory that begins at a cache line."""
+    memory = (c_double * (count + LINE_BYTES // 8))()
+    return (c_double * count).from_buffer(memory, -addressof(memory) % LINE_BYTES)
 
 
 def _states(item: Item) -> list[Tensor]:
