@@ -103,9 +103,9 @@ class PackedPass(Pass):
                 rare.append(f"z{io}[b] = fl_vec::encode<{code}>(b{io} + base, m{io}[b], q{io} + base);")
                 factors.append(f"z{io}[b] = fl_vec::floats((int32_t)m{io}[b]);")
                 factors.append(f"const float f{io} = 1.0f / z{io}[b];")
-                factors.append(f"const float* d{io} = fl_vec::dither_of(z{io}[b]);")
+                factors.append(f"const float* d{io} = fl_vec::dither_of(z{io}[b]) - base;")
                 codes.append(f"fl_vec::fetch_ahead(q{io} + i);")
-                codes.append(f"fl_vec::write_stride<{code}>(b{io} + i, f{io}, d{io} + (i - base), q{io} + i);")
+                codes.append(f"fl_vec::write_stride<{code}>(b{io} + i, f{io}, d{io} + i, q{io} + i);")
         ordinary = " && ".join(f"fl_vec::is_ordinary({line.split(' = ')[0]})" for line in tops) or "true"
         update, stride, block = [], [], []
         if second:
