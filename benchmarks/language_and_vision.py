@@ -51,7 +51,7 @@ def settings_of(workload: Workload) -> dict[str, dict[str, float]]:
 
 
 def ended(name: str) -> dict[str, Any]:
-    """What is known of a task: its description, and the studies that have ended."""
+    """Everything known about a task: its description, and the studies that have ended."""
     workload = load(name)
     return {
         "field": TASKS[name],

@@ -112,7 +112,7 @@ def _noted(path: Path) -> dict[str, Any]:
 
 
 def _note(path: Path, row: dict[str, Any]) -> None:
-    """What the results file does not know."""
+    """Facts that the results file does not hold."""
     save(path.with_suffix(".json"), {"seconds of the command": row["seconds of the command"]})
 
 

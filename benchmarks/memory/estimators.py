@@ -17,7 +17,7 @@ MODELS: Mapping[str, Callable[[], Any]] = {name: _builder(name) for name in NAME
 
 
 def accelerate(model: Callable[[], Any]) -> dict[str, float] | None:
-    """What ``accelerate estimate-memory`` prints as training with Adam in float32."""
+    """The figure that ``accelerate estimate-memory`` prints as training with Adam in float32."""
     try:
         from accelerate.commands.estimate import estimate_training_usage
         from accelerate.utils import calculate_maximum_sizes

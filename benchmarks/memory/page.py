@@ -19,7 +19,7 @@ from fallline.footprint.trainees import trainee
 PAGE = Path(__file__).parents[2] / "docs" / "memory.md"
 Stored = Mapping[str, Mapping[str, float]]
 COLUMNS = 110
-"""Of the terminal that the page shows."""
+"""The width of the terminal that the page shows."""
 
 
 def write(stored: Stored) -> None:

@@ -1,1 +1,1 @@
-"""What a whole training needs in memory."""
+"""The memory that a whole training needs."""

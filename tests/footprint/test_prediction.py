@@ -1,4 +1,4 @@
-"""What is predicted without memory is what a real training holds, to the byte."""
+"""The prediction without memory equals the bytes of a real training."""
 
 from __future__ import annotations
 

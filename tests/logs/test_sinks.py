@@ -1,4 +1,4 @@
-"""What a tracker holds after ``--log``, read back by the tracker's own package."""
+"""The contents of a tracker after ``--log``, read back by the tracker's own package."""
 
 from __future__ import annotations
 

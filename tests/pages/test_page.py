@@ -1,4 +1,4 @@
-"""What a reader does with a page: looks, sorts, filters, switches lines, changes tabs, saves, prints."""
+"""The actions of a reader on a page: looks, sorts, filters, switches lines, changes tabs, saves, prints."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def race(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def address(race: Path) -> Iterator[str]:
-    """Of a server that follows the race, in a thread."""
+    """The address of a server that follows the race, in a thread."""
     loop = asyncio.new_event_loop()
     found: list[str] = []
     ready = threading.Event()

@@ -1,4 +1,4 @@
-"""What a notebook shows of results and of an optimizer, by the method that it asks objects for."""
+"""The display in a notebook of results and of an optimizer, by the method that it asks objects for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all processes must agree on, before they wait for each other: one small collective tells, and a sentence says
+"""Agreement of all processes, before they wait for each other: one small collective tells, and a sentence says
 in what they differ."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from fallline.distributed.ranks import Ranks
 
 Record = Mapping[str, Any]
-"""What describes an optimizer in a process, in plain words and numbers: nested dicts and lists."""
+"""A description of an optimizer in a process, in plain words and numbers: nested dicts and lists."""
 
 
 def agree(ranks: Ranks, record: Record, taking_part: Collection[int]) -> list[int]:

@@ -41,7 +41,7 @@ def _exchange(ranks: Ranks, axis: int, transfers: Sequence[Transfer]) -> None:
 
 
 def _sent(transfers: Sequence[Transfer], other: int, here: int) -> Iterator[Tensor]:
-    """What this process sends to another."""
+    """The parts that this process sends to another."""
     for transfer in transfers:
         if transfer.to_owner and transfer.owner.rank == other:
             yield transfer.here

@@ -7,7 +7,7 @@ from math import prod
 
 
 def cost(shape: Sequence[int]) -> float:
-    """What a step of a matrix of this shape costs, up to a factor: products of its Gram matrix."""
+    """The cost of a step of a matrix of this shape, up to a factor: products of its Gram matrix."""
     rows, cols = shape[0], prod(shape[1:])
     return float(min(rows, cols) ** 2 * max(rows, cols))
 

@@ -69,7 +69,7 @@ class Table:
     detail: bool = False
     """Whether ``--quiet`` leaves the block out, as in every block."""
     name: str = ""
-    """What a page calls it; the title by default."""
+    """Its name on a page; the title by default."""
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.columns) for row in self.rows):

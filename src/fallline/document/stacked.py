@@ -10,7 +10,7 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 SHADES = "█▒▓░▚▞▤▥"
 """The sections of several bars, one bar a line; with more than eight sections they come again."""
 LEAST, MOST = 16, 60
-"""Of the columns that the longest bar takes."""
+"""The number of columns that the longest bar takes."""
 
 
 def lines(figure: StackedBars, width: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a whole training needs in memory, and what would make it fit.
+"""The memory that a whole training needs, and what would make it fit.
 
 ``trainees/`` (the model) → ``trace`` (one iteration on tensors without memory) → ``prediction`` (bytes
 by category, those of the optimizer from :mod:`fallline.memory`) → ``caching_allocator`` (fragmentation) → ``devices``

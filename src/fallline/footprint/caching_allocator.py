@@ -181,7 +181,7 @@ class CachingAllocator:
 
 @dataclasses.dataclass(frozen=True)
 class Replayed:
-    """What a replay came to, in bytes."""
+    """The result of a replay, in bytes."""
 
     allocated: int
     """The peak of what was in use, rounded as the allocator rounds."""
@@ -198,7 +198,7 @@ def replay(
 ) -> Replayed:
     """Replays the allocations of iterations one after the other; the states come at the first step and stay.
 
-    What an iteration still holds at its end is its model and inputs: the first of them stay, as they do in a training.
+    At its end an iteration still holds its model and inputs: the first of them stay, as they do in a training.
     """
     allocator = CachingAllocator(capacity)
     for number, one in enumerate(iterations):

@@ -27,7 +27,7 @@ ON_A_GPU = (
 )
 FRAGMENTATION = "fragmentation"
 PLACES = 12
-"""Of the table of modules."""
+"""The number of modules that the table shows."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,9 +29,9 @@ class Prediction:
     """With the batch and sequence that were used."""
     trace: Trace
     optimizer: Memory
-    """Of the whole model, before it is shared between ranks."""
+    """Those of the whole model, before it is shared between ranks."""
     share: Share
-    """Of one rank."""
+    """Those of one rank."""
     allocations: Allocations
     """On one device, for the last of the batches whose gradients are added up."""
     state_blocks: Sequence[int]
@@ -52,7 +52,7 @@ class Prediction:
 
     @property
     def in_full(self) -> Mapping[str, int]:
-        """What each category of the model needs on one device, whether or not they exist at the same time."""
+        """The bytes that each category of the model needs on one device, whether or not they exist at the same time."""
         held = self.allocations.before_step()
         return {
             "parameters": held[Kind.PARAMETERS],
@@ -165,7 +165,7 @@ class Predictor:
 
 
 def _computing(setting: Setting) -> tuple[Any, ...]:
-    """What a trace depends on besides sizes: masters, for instance, take no part in it."""
+    """The facts that a trace depends on besides sizes: masters, for instance, take no part in it."""
     return setting.weight_dtype, setting.precision == "autocast", setting.checkpointing
 
 

@@ -41,7 +41,7 @@ class Price(enum.IntEnum):
 @dataclasses.dataclass(frozen=True)
 class Remedy:
     option: str
-    """What to add to the command."""
+    """The option to add to the command."""
     peak: int
     saves: int
     price: Price
@@ -86,7 +86,7 @@ def _fits(prediction: Prediction, device: Device, overhead: float) -> bool:
 
 
 def cheapest(found: Sequence[Remedy]) -> Remedy | None:
-    """Of those that are enough, the one that costs least."""
+    """The cheapest of those that are enough."""
     enough = [one for one in found if one.fits]
     return min(enough, key=lambda one: (one.price, -one.saves), default=None)
 

@@ -49,7 +49,7 @@ class Trace:
     kept: list[KeptBy]
     """The largest first."""
     flops: int
-    """Of the matrix products, convolutions and attention of the iteration, recomputation included."""
+    """Those of the matrix products, convolutions and attention of the iteration, recomputation included."""
     recomputed_flops: int
     pieces: int
     """The pieces of the model that are computed twice."""

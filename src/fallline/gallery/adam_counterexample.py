@@ -73,7 +73,7 @@ def walk(name: str, steps: int) -> np.ndarray:
 
 
 def cost_by_period(path: np.ndarray) -> np.ndarray:
-    """What a step costs beyond the best fixed point, as the mean of every period."""
+    """The cost of a step beyond the best fixed point, as the mean of every period."""
     slopes = np.where(np.arange(1, len(path)) % PERIOD == 1, RARE, USUAL)
     found: np.ndarray = (slopes * (path[:-1] - BEST)).reshape(-1, PERIOD).mean(axis=1)
     return found

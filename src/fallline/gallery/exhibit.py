@@ -31,7 +31,7 @@ class Wishes:
 class Exhibit:
     figures: Sequence[Figure]
     caption: str
-    """What is seen, with numbers computed from the data."""
+    """The caption, with numbers computed from the data."""
     numbers: Mapping[str, Any]
     """The same numbers for programs."""
     data: str

@@ -55,7 +55,7 @@ class Curves:
 
     loss: np.ndarray
     accuracy: np.ndarray
-    """Of every mini-batch, before its step."""
+    """One for every mini-batch, before its step."""
     test_loss: np.ndarray
     test_accuracy: np.ndarray
     """Before training and after every epoch."""

@@ -21,7 +21,7 @@ class Curve:
     steps: Sequence[int]
     values: Sequence[float | None]
     seconds: Sequence[float]
-    """Of training, up to each value."""
+    """Seconds of training, up to each value."""
 
     def points(self) -> Iterator[tuple[int, float, float]]:
         """Step, value, seconds."""
@@ -48,7 +48,7 @@ class Material:
     project: str
     runs: Sequence[Run]
     document: Document
-    """What the verb says of all runs: tables and the verdict."""
+    """The answer of the verb about all runs: tables and the verdict."""
     artefacts: Sequence[Path] = ()
     """Files that a tracker keeps a copy of."""
 

@@ -43,7 +43,7 @@ class Matrices:
     numbers: Sequence[int]
     """The number of each parameter in its optimizer, which decides when it is its turn."""
     outcomes: Tensor | None = None
-    """What became of each matrix of each parameter in a call that may fail: 1 if it succeeded, −1 if it failed, 0 if
+    """The outcome for each matrix of each parameter in a call that may fail: 1 if it succeeded, −1 if it failed, 0 if
     it was not its turn."""
 
     @functools.cached_property

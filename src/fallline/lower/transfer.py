@@ -27,7 +27,7 @@ class Owner:
 
 @dataclasses.dataclass(eq=False)
 class Transfer:
-    """What a run waits for: the pieces of a tensor at its owner, or the owner's tensor in all pieces."""
+    """A move that a run waits for: the pieces of a tensor at its owner, or the owner's tensor in all pieces."""
 
     key: Hashable
     """The same in all processes."""

@@ -74,7 +74,7 @@ class MeanInterval:
 def mean_interval(values: Sequence[float], alpha: float) -> MeanInterval:
     """Student's interval; it misses the true mean in a share ``alpha`` of the cases, if values are independent.
 
-    Of one value the interval is infinite.
+    The interval of a single value is infinite.
 
     >>> found = mean_interval([1.0, 2.0, 3.0], 0.05)
     >>> found.value, round(found.low, 2), round(found.high, 2)

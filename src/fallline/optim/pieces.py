@@ -1,4 +1,4 @@
-"""What is here of each parameter: all of it, a piece that the user has named, or the local part of a DTensor."""
+"""The part of each parameter in this process: all, a piece that the user has named, or the local part of a DTensor."""
 
 from __future__ import annotations
 

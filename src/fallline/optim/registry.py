@@ -83,7 +83,7 @@ def create(
     muon: lr=0.02: 1 tensor, 16 elements: 1.weight
     adamw: lr=0.001, betas=(0.9, 0.95), weight_decay=0.0: 4 tensors, 85 elements: 0.weight, 1.bias, 2.weight, 2.bias
 
-    Of a model in ``DistributedDataParallel``, each process steps a part of the matrices (``opt.split_over``);
+    With a model in ``DistributedDataParallel``, each process steps a part of the matrices (``opt.split_over``);
     ``split=False`` lets every process step all of them.
     """
     made = builtin_class(find(name).class_name)

@@ -153,7 +153,7 @@ def _joined_codes(codes: Tensor, format: BlockFormat, place: Place, team: Team, 
 
 
 def _from_owner(entry: Mapping[str, Any], param: Tensor, owner: Owner, states: States, team: Team) -> dict[str, Any]:
-    """What the owner has, in all processes: cut like the parameter, or flat."""
+    """The tensor that the owner has, in all processes: cut like the parameter, or flat."""
     found = dict(entry)
     for key in sorted(key for key in entry if _is_state(key, states)):
         value = entry[key]

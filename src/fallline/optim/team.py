@@ -128,7 +128,7 @@ class Team:
 
 
 def _record(optimizer: RuleOptimizer) -> dict[str, Any]:
-    """What must be the same in all processes."""
+    """The facts that must be the same in all processes."""
     readers = [optimizer._readers.of(group) for group in optimizer.param_groups]
     return {
         "the optimizer": type(optimizer).__name__,

@@ -1,4 +1,4 @@
-"""What a memory budget allows: the largest batch of each arm, found by the model of memory and confirmed by a run."""
+"""The largest batch of each arm within a memory budget, found by the model of memory and confirmed by a run."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ def _loss_difference(found: MeanInterval | None) -> Cell:
 
 
 def resources_table(cell: CellEstimate) -> Table:
-    """What a step uses beside its time."""
+    """The resources that a step uses beside its time."""
     columns = [
         Column("", name="optimizer", align="left", key=True),
         Column("collator s", unit="s", digits="three"),

@@ -97,7 +97,7 @@ class CellEstimate:
 
     @property
     def unit(self) -> tuple[str, float]:
-        """What a rate counts, and how many of it a step has."""
+        """The unit that a rate counts, and how many of it a step has."""
         if self.positions is not None:
             return "tokens/s", self.positions
         return ("samples/s", self.samples) if self.samples else ("steps/s", 1.0)

@@ -102,7 +102,7 @@ def _held(trained: TrainedArm) -> Iterable[Tensor]:
 
 
 def _lowerings(optimizer: Any) -> list[str]:
-    """What runs the steps of an optimizer of fallline's."""
+    """The lowering that runs the steps of an optimizer of fallline's."""
     if not isinstance(optimizer, RuleOptimizer):
         return []
     return list(dict.fromkeys(part.lowering for part in optimizer.explain().parts))

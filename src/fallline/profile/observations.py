@@ -254,7 +254,7 @@ def _sophia(cell: CellEstimate, label: str, workload: Workload) -> str:
 
 
 def allowed(cell: CellEstimate) -> list[str]:
-    """Who fits into the memory budget, and what the saved memory buys."""
+    """The arms that fit into the memory budget, and what the saved memory buys."""
     budget, largest = cell.record.facts.get("budget"), cell.record.facts.get("largest")
     if budget is None or largest is None:
         return []
@@ -319,7 +319,7 @@ def _instability(cell: CellEstimate) -> list[str]:
 
 
 def reservations(cells: Sequence[CellEstimate]) -> list[str]:
-    """What a reader should know before believing the numbers of these cells."""
+    """Reservations that a reader should know before believing the numbers of these cells."""
     notes = [_assumption(cells)]
     on_cpu = [100 * cell.off_processor for cell in cells if cell.clock == CPU]
     if on_cpu:

@@ -1,4 +1,4 @@
-"""What a profile measures: a workload, arms, precision and counts; one cell of a sweep, or the only one."""
+"""The subject of a profile: a workload, arms, precision and counts; one cell of a sweep, or the only one."""
 
 from __future__ import annotations
 

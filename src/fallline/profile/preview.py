@@ -1,4 +1,4 @@
-"""What a profile would run: its arms with their settings, and the memory that each should need."""
+"""The arms that a profile would run: its arms with their settings, and the memory that each should need."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Limits:
 
 @dataclasses.dataclass
 class Telling:
-    """What whoever watches is told, and when."""
+    """The events that an observer is told of."""
 
     looked: Callable[[Plan, str, str | None, Mapping[str, Any]], None] = lambda plan, label, status, facts: None
     block: Callable[[Plan, int, int, float], None] = lambda plan, done, blocks, seconds: None
@@ -256,7 +256,7 @@ class _Running:
     # ------------------------------------------------------------------ checkpoints
 
     def _begin(self, labels: list[str], repeat: int, block: int) -> dict[str, Any]:
-        """What an interrupted run saved of this repeat."""
+        """The part of this repeat that an interrupted run saved."""
         self._values, self._skipped = {}, {}
         saved: dict[str, Any] = {}
         if block == 0:

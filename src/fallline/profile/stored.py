@@ -14,7 +14,7 @@ from fallline.workloads.loading import comes_with_fallline
 
 
 def stored_document(path: Path) -> Document:
-    """Of a profile on a workload of fallline's: a results file may come from anybody, and must not name code to run."""
+    """The document of a profile on a workload of fallline's, because a file from anybody must not name code to run."""
     with Results(path, writable=False) as results:
         own = [plan.workload for plan in results.plans() if not comes_with_fallline(plan.workload)]
         if own:

@@ -138,7 +138,7 @@ def cliffs(cells: Sequence[CellEstimate]) -> list[Cliff]:
 
 
 def signals(cell: CellEstimate, label: str) -> dict[str, float]:
-    """What a step did besides computing, per thousand positions or samples where it grows with them."""
+    """The side effects of a step besides computing, per thousand positions or samples where it grows with them."""
     timed = cell.record.timed(label)
     work = max(1e-9, cell.unit[1] / 1000)
     count = max(1, len(timed))

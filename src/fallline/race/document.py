@@ -343,7 +343,7 @@ def _details(summary: Summary, path: Path) -> list[str]:
     if summary.warning:
         lines.append(summary.warning)
     for name, counts in summary.statuses.items():
-        # Of a race that has ended, trials of a round that was not complete: what goes on with them is said below.
+        # If a race has ended, trials of an incomplete round may be left: the command for them is given below.
         told = EXPECTED | EXPLAINED | ({TO_RUN} if summary.ended_by is not None else set())
         odd = {status: count for status, count in counts.items() if status not in told}
         if odd:

@@ -82,7 +82,7 @@ class Estimate:
     minutes: float | None = None
     within: float | None = None
     enough_studies: int | None = None
-    """Of everybody, for a choice within that margin even if all are equal; None if that takes too many."""
+    """The studies of everybody, for a choice within that margin even if all are equal; None if that takes too many."""
     enough_hours: float | None = None
 
     def lines(self) -> list[str]:

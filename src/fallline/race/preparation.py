@@ -1,4 +1,4 @@
-"""What comes before the trials of a race: workloads checked, steps measured, settings found, targets set."""
+"""The preparation of the trials of a race: workloads checked, steps measured, settings found, targets set."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _without_results(command: Sequence[str]) -> list[str]:
 
 
 def pairs_table(results: Results, names: Sequence[str]) -> list[Table]:
-    """Who can be told apart, by the rule that decides the race, at a level over all pairs; the better ones first."""
+    """Pairs that can be told apart by the rule of the race, at a level over all pairs; the better ones first."""
     known: dict[tuple[str, str], Standing] = {}
     title, relative = "", True
     for name in names:

@@ -123,7 +123,7 @@ class TrialRunner:
         free = list(range(self._engine.slots))[::-1]
         running: dict[int, Row] = {}
         left: set[int] = set()
-        # Of this run: attempts in the file also count interruptions of the whole race, which are no trial's fault.
+        # Counts this run only: attempts in the file include interruptions of the race, which are no trial's fault.
         lost: Counter[int] = Counter()
         while True:
             while free and (row := queue.next()) is not None:
@@ -166,7 +166,7 @@ class TrialRunner:
         return self._results.checkpoints / f"{row.id}.pt"
 
     def _submit(self, slot: int, row: Row, clock: StepClock) -> None:
-        # What began with one length goes on with it, whatever was measured since: its schedule counts on it.
+        # A trial that began with one length goes on with it, whatever was measured since: its schedule counts on it.
         known = row.max_steps or self._lengths.get((row.kind, row.workload, row.contestant))
         max_steps = known or self.max_steps(row, clock)
         recorded = self._results.start(row.id, max_steps)

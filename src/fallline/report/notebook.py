@@ -18,7 +18,7 @@ WIDTH = 120
 
 @dataclasses.dataclass(frozen=True)
 class Results:
-    """What a results file says: in a notebook as HTML, at a prompt as text, and for programs as ``data``."""
+    """The answer in a results file: in a notebook as HTML, at a prompt as text, and for programs as ``data``."""
 
     path: Path
     kind: str

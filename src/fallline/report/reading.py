@@ -24,7 +24,7 @@ class Kind:
     """A kind of results file."""
 
     name: str
-    """What a page calls it."""
+    """Its name on a page."""
     document: Callable[[Path], Document]
     """:class:`OtherKind` of a file of another kind."""
 

@@ -62,7 +62,7 @@ def document(board: Leaderboard, found: Logs, *, published: bool, replay: Replay
 
 
 def pairs_table(board: Leaderboard) -> Table:
-    """Who can be told apart, by the exact test, and what would tell the others apart."""
+    """The contestants that can be told apart, by the exact test, and what would tell the others apart."""
     columns = [
         Column("first", align="left", key=True),
         Column("second", align="left", key=True),

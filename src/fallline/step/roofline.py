@@ -9,7 +9,7 @@ from fallline.measure.stats import Estimate
 from fallline.step.analyse import CellResult, TableResult
 
 ROOM = 1.25
-"""Of the axes, as factors beyond the smallest and the largest value."""
+"""The limits of the axes, as factors beyond the smallest and the largest value."""
 
 
 def roofline(table: TableResult, number: int) -> Chart | None:

@@ -18,7 +18,7 @@ STEP_PHASES = (DATA, FORWARD, BACKWARD, STEP)
 TRAINING = "training"
 """All phases of a step together: read once per stretch of steps, or where a user's own function trains."""
 CURVATURE = "curvature"
-"""What an optimizer needs beside its step: another forward and backward pass, every few steps."""
+"""The work of an optimizer beside its step: another forward and backward pass, every few steps."""
 EVALUATION = "evaluation"
 
 

@@ -56,7 +56,7 @@ class Precision:
         self.skipped += self._scaler.get_scale() < before
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """The values that a checkpoint keeps."""
         return {"skipped": self.skipped, "scaler": {} if self._scaler is None else self._scaler.state_dict()}
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -116,7 +116,7 @@ class GPT(nn.Module):
         self.norm = nn.LayerNorm(shape.width)
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
-                # What is added to the residual stream is smaller the more layers add to it.
+                # The more layers add to the residual stream, the smaller each addition is.
                 deeper = (2 * shape.layers) ** -0.5 if name.endswith(("out.weight", "down.weight")) else 1.0
                 nn.init.normal_(parameter, std=0.02 * deeper)
 

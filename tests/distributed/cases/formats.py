@@ -15,7 +15,7 @@ import fallline
 from tests.distributed.cases.sharded import steps_as_the_whole
 
 A_CODE = {"int8": 5e-3, "int4": 5e-2}
-"""What codes that differ by one may come to in 20 steps, relative to the largest weight."""
+"""The difference that codes apart by one may make in 20 steps, relative to the largest weight."""
 CUT_ALIKE = {("int8", "foreach"), ("int4", "foreach"), ("int4", "fastest")}
 """Where a block that is cut is computed as one that is not."""
 LOWERINGS: dict[str, dict[str, bool]] = {"foreach": {"foreach": True, "fused": False}, "fastest": {}}

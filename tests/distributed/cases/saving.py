@@ -58,7 +58,7 @@ def save(name: str, options: dict[str, Any], flat: bool, path: str) -> None:
 
 
 def save_in_a_file_of_each_process() -> None:
-    """What is loaded with another number of processes is refused."""
+    """A checkpoint of another number of processes is refused."""
     _, optimizer = trained("adamw", {})
     rank = torch.distributed.get_rank()
     torch.save(optimizer.state_dict(), f"own-{rank}.pt")

@@ -1,4 +1,4 @@
-"""What a step over pieces must also do: norms, scalers, missing gradients, formats, placements, entry points."""
+"""Further duties of a step over pieces: norms, scalers, missing gradients, formats, placements, entry points."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Counted:
 
 @dataclasses.dataclass(frozen=True)
 class Questions:
-    """What else is asked."""
+    """Further questions."""
 
     sweep: Annotated[
         str | None,

@@ -38,7 +38,7 @@ class Request:
 
 
 def read_request(trained: Trained, counted: Counted, questions: Questions) -> Request:
-    """What the options ask for, or :class:`BadInput` that names one of them."""
+    """The request that the options make, or :class:`BadInput` that names one of them."""
     if trained.precision not in DTYPES:
         raise BadInput(f"--precision {trained.precision}: must be one of {', '.join(DTYPES)}")
     budget = _bytes(questions.memory_budget)

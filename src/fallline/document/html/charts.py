@@ -20,7 +20,7 @@ COLOURS = 11
 DASHES = ("solid", "6px,2px", "2px,2px", "8px,2px,2px,2px")
 """Dashes change with every third line, so that neighbours differ without colour."""
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
-"""Of points, which differ without colour too."""
+"""The shapes of points, which differ without colour too."""
 WIDTH, DOT = 2.0, 8
 BAND = 0.16
 """The opacity of bands."""

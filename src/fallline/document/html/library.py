@@ -26,7 +26,7 @@ class Library:
     compressed: str
     """The script, by gzip and base64."""
     digest: str
-    """What a content security policy calls it."""
+    """Its name in a content security policy."""
 
 
 def available() -> bool:

@@ -24,7 +24,7 @@ class Section:
     """A document of a page; a page with several shows one at a time."""
 
     name: str
-    """What its tab says."""
+    """The words on its tab."""
     kind: str
     """The words above its verdict: ``Race``."""
     document: Document
@@ -59,7 +59,7 @@ def page(title: str, sections: Sequence[Section], *, live: bool = False, togethe
 
 
 def content(title: str, sections: Sequence[Section]) -> str:
-    """What changes when results do, by which a page that is open replaces its own."""
+    """The part that changes when results do, by which a page that is open replaces its own."""
     return _content(title, sections)[0]
 
 

@@ -75,7 +75,7 @@ def _cell(column: Column, cell: Cell, scale: Scale | None, heads: bool) -> str:
 
 
 def _sortable(cell: Cell) -> str | None:
-    """What the cell is sorted by; nothing for a missing one, which comes last."""
+    """The value that the cell is sorted by; nothing for a missing one, which comes last."""
     if isinstance(cell, Range):
         return repr(cell.low) if math.isfinite(cell.low) else None
     value = raw(cell)

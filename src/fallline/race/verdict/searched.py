@@ -30,7 +30,7 @@ class OtherRate:
 
 
 def sentence(chosen: float, others: Sequence[OtherRate]) -> str | None:
-    """Of the next smaller and the next larger rate; None where there is none."""
+    """Those of the next smaller and the next larger rate; None where there is none."""
     if not others:
         return None
     told = listed([f"{other.rate:.2g} {_size(other)}" for other in others])

@@ -1,4 +1,4 @@
-"""What a look says, in a few sentences: which one to take, what that may cost, and who is slower."""
+"""The result of a look in a few sentences: which one to take, what that may cost, and who is slower."""
 
 from __future__ import annotations
 
