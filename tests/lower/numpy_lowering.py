@@ -9,8 +9,9 @@ import numpy as np
 
 from fallline.lower.executor import Deferred, Executor, Lowering, Passes, StepScalars
 from fallline.lower.item import Item
-from fallline.rules.graph import Node, Space
+from fallline.rules.node import Node
 from fallline.rules.program import Program, reachable
+from fallline.rules.space import Space
 
 OPERATIONS: dict[str, Any] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "pow": np.power, "neg": np.negative,

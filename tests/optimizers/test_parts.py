@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import fallline
-from fallline.rules.graph import SMALL
+from fallline.rules.space import SMALL
 from tests.native import needs_native
 
 SHAPES = ((700, 500), (3,), (1200, 600), (800, 10))

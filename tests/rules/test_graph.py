@@ -15,8 +15,9 @@ from fallline.rules import (
     sum,
     where,
 )
-from fallline.rules.graph import Graph, Space
+from fallline.rules.graph import Graph
 from fallline.rules.rule import Trace
+from fallline.rules.space import Space
 from tests.rules.tracing import traced, written
 
 # mypy: disable-error-code="no-untyped-def, valid-type"

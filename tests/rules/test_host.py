@@ -23,7 +23,7 @@ from fallline.rules import (
     tanh,
     where,
 )
-from fallline.rules.graph import HOST_FUNCTIONS
+from fallline.rules.operations import HOST_FUNCTIONS
 from tests.rules.tracing import traced
 
 # mypy: disable-error-code="no-untyped-def, valid-type"

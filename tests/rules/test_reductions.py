@@ -12,7 +12,9 @@ from fallline.rules import (
     rule,
     sum,
 )
-from fallline.rules.graph import Graph, Node, Space
+from fallline.rules.graph import Graph
+from fallline.rules.node import Node
+from fallline.rules.space import Space
 from tests.rules.tracing import traced
 
 # mypy: disable-error-code="no-untyped-def, valid-type"

@@ -3,7 +3,7 @@
 from typing import Any
 
 import fallline.rules
-from fallline.rules.graph import Node
+from fallline.rules.node import Node
 from fallline.rules.program import Program
 from fallline.rules.rule import Trace
 

@@ -18,8 +18,9 @@ from fallline.lower.executor import StepScalars
 from fallline.lower.item import Item, program_view
 from fallline.lower.torch_executor import Known, TorchExecutor, TorchLowering
 from fallline.lower.torch_source import TorchSource, torch_source
-from fallline.rules.graph import Node, Space
+from fallline.rules.node import Node
 from fallline.rules.program import Program
+from fallline.rules.space import Space
 
 
 @functools.cache

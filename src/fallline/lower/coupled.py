@@ -14,8 +14,9 @@ from torch import Tensor
 
 from fallline.lower.executor import Deferred, Partial, Passes
 from fallline.lower.transfer import Transfer
-from fallline.rules.graph import RuleError, Space
+from fallline.rules.node import RuleError
 from fallline.rules.program import Program
+from fallline.rules.space import Space
 
 
 class Joiner(abc.ABC):

@@ -17,8 +17,9 @@ from torch import Tensor
 from fallline.lower.item import Item
 from fallline.lower.transfer import Transfer
 from fallline.lower.watch import Watch, watch
-from fallline.rules.graph import Node, Space
+from fallline.rules.node import Node
 from fallline.rules.program import Program
+from fallline.rules.space import Space
 
 
 @dataclasses.dataclass(eq=False)

@@ -10,7 +10,7 @@ import torch
 from fallline.lower.executor import StepScalars
 from fallline.lower.torch_executor import Known, TorchExecutor, TorchLowering, passes_operands_on
 from fallline.lower.torch_source import TorchSource, torch_source
-from fallline.rules.graph import Space
+from fallline.rules.space import Space
 
 IN_CACHE = 1 << 18
 """Elements per part on a CPU: temporaries then stay in a cache, and the next part uses their memory again."""

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from fallline.formats import BlockFormat, stochastic_round
-from fallline.rules.graph import Space
 from fallline.rules.program import Program
+from fallline.rules.space import Space
 
 HALF = (torch.bfloat16, torch.float16)
 

@@ -15,8 +15,9 @@ from fallline.lower.edges import Edges
 from fallline.lower.executor import Deferred, Executor, Lowering, Passes, StepScalars, is_partial, partial_of
 from fallline.lower.item import Item
 from fallline.lower.torch_source import PassSource, TorchSource, torch_source
-from fallline.rules.graph import Node, Space
+from fallline.rules.node import Node
 from fallline.rules.program import Program
+from fallline.rules.space import Space
 
 Known = list[dict[int, Any]]
 """For each item, the values of earlier passes that later passes need, by the index of their node."""

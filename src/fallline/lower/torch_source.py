@@ -15,8 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fallline.rules.graph import INFIX, Node, Space
+from fallline.rules.node import Node
+from fallline.rules.operations import INFIX
 from fallline.rules.program import Program, reachable
+from fallline.rules.space import Space
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from fallline.memory.per_parameter import AS_PARAMETERS, WIDTHS, Bytes, bytes_of, program_of
-from fallline.rules.graph import Space
+from fallline.rules.space import Space
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,7 @@ from fallline.lower.item import HALF, Item, Operand, Place, real_shape, real_vie
 from fallline.optim.layout import overlaps_itself
 from fallline.rules.annotations import PARAM, State
 from fallline.rules.blocks import Squares
-from fallline.rules.graph import Space
+from fallline.rules.space import Space
 
 MASTER = "master"
 

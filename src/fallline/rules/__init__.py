@@ -40,7 +40,6 @@ from fallline.rules.functions import (
     tanh,
     where,
 )
-from fallline.rules.graph import RuleError
 from fallline.rules.matrix_functions import (
     accumulate,
     accumulate_adaptive,
@@ -51,6 +50,7 @@ from fallline.rules.matrix_functions import (
     project,
     turn_basis,
 )
+from fallline.rules.node import RuleError
 from fallline.rules.rule import Rule, rule
 
 __all__ = [

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fallline.rules.blocks import Squares
-from fallline.rules.graph import Space
+from fallline.rules.space import Space
 
 
 @dataclasses.dataclass(frozen=True)

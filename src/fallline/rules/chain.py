@@ -13,8 +13,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fallline.rules.annotations import State
-from fallline.rules.graph import Call, Graph, Node, RuleError, Space
+from fallline.rules.graph import Call, Graph
+from fallline.rules.node import Node, RuleError
 from fallline.rules.program import Program, assemble, program_name, reachable
+from fallline.rules.space import Space
 
 if TYPE_CHECKING:
     from fallline.rules.rule import Rule, Trace

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fallline.rules.graph import Graph, Node, Number, RuleError, Space
+from fallline.rules.graph import Graph
+from fallline.rules.node import Node, Number, RuleError
+from fallline.rules.space import Space
 
 Axis = Any
 """``"tensor"`` (the default), ``"all"`` parameters, ``"rows"`` of ``view(size0, -1)``, ``-1`` or ``-2``."""

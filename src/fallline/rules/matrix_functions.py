@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fallline.rules.graph import Node, Number, RuleError
+from fallline.rules.node import Node, Number, RuleError
 
 
 def orthogonalize(x: Node, **settings: Any) -> Node:

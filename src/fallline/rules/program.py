@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fallline.rules.annotations import State
-from fallline.rules.graph import CASTS, HOST_FUNCTIONS, SMALL, Node, RuleError, Space
+from fallline.rules.node import Node, RuleError
+from fallline.rules.operations import CASTS, HOST_FUNCTIONS
+from fallline.rules.space import SMALL, Space
 
 if TYPE_CHECKING:
     from fallline.rules.rule import Rule, Trace

@@ -26,9 +26,11 @@ from fallline.rules.blocks import Squares
 from fallline.rules.chain import assemble_chain
 from fallline.rules.functions import maximum as at_least
 from fallline.rules.functions import mean, where
-from fallline.rules.graph import Graph, Node, RuleError, Space
+from fallline.rules.graph import Graph
+from fallline.rules.node import Node, RuleError
 from fallline.rules.program import Program, assemble
 from fallline.rules.reference import Referenced
+from fallline.rules.space import Space
 
 STEP = "step"
 COUNTERS = (STEP, "first")

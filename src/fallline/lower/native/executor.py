@@ -20,7 +20,8 @@ from fallline.lower.item import Item, Operand, program_view
 from fallline.lower.native.kernels import Kernel
 from fallline.lower.native.library import CJob, COperand, CTensor
 from fallline.lower.watch import watch
-from fallline.rules.graph import Node, Space
+from fallline.rules.node import Node
+from fallline.rules.space import Space
 
 LINE_BYTES, LINE_FLOATS = 64, 16
 """A cache line; engine.h (`FL_LINE_FLOATS`) begins each small array at one."""

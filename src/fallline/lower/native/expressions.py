@@ -6,7 +6,8 @@ import ctypes
 import math
 from collections.abc import Sequence
 
-from fallline.rules.graph import INFIX, Node
+from fallline.rules.node import Node
+from fallline.rules.operations import INFIX
 
 
 def literal(value: float | bool, real: str) -> str:

@@ -11,8 +11,8 @@ from fallline.lower.native.compiler import compile_kernel
 from fallline.lower.native.emit import emit
 from fallline.lower.native.library import MAX_PASSES, CProgram, CReduction, Library, NativeUnavailable, library
 from fallline.lower.native.slots import Slots
-from fallline.rules.graph import Space
 from fallline.rules.program import Program
+from fallline.rules.space import Space
 
 MAX_OPERANDS = 12
 MAX_SCALARS = 128

@@ -13,8 +13,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fallline.lower.native.expressions import indent
 from fallline.lower.native.passes import Pass
 from fallline.lower.native.slots import Slots
-from fallline.rules.graph import Node, Space
+from fallline.rules.node import Node
 from fallline.rules.program import Program, reachable
+from fallline.rules.space import Space
 
 _SLOW = {"div", "exp", "log", "pow", "rsqrt", "sqrt", "tanh"}
 """Operations that are not worth computing twice."""

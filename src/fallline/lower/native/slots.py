@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fallline.rules.graph import Node, Space
+from fallline.rules.node import Node
 from fallline.rules.program import Program, reachable
+from fallline.rules.space import Space
 
 
 class Slots:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from fallline.lower.native.expressions import expression, indent, literal
 from fallline.lower.native.slots import Slots
-from fallline.rules.graph import Node, Space
+from fallline.rules.node import Node
 from fallline.rules.program import Program
+from fallline.rules.space import Space
 
 _SIZES = {
     Space.ROW: ("q->batch", "q->rows", "b * q->rows + j"),
