@@ -26,8 +26,8 @@ from fallline.rules import (
     weights,
     where,
 )
-from fallline.rules.rule import Trace
 from fallline.rules.space import Space
+from fallline.rules.trace import Trace
 from tests.rules.tracing import traced, written
 
 # mypy: disable-error-code="no-untyped-def, valid-type"

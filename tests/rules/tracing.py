@@ -5,7 +5,7 @@ from typing import Any
 import fallline.rules
 from fallline.rules.node import Node
 from fallline.rules.program import Program
-from fallline.rules.rule import Trace
+from fallline.rules.trace import Trace
 
 # mypy: disable-error-code="no-untyped-def, valid-type"
 

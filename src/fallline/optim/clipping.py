@@ -16,7 +16,7 @@ from fallline.lower.item import real_view
 from fallline.optim.options import check_optimizer_options
 from fallline.optim.plan import Bucket
 from fallline.rules.gradients import gradient_norm
-from fallline.rules.rule import Trace
+from fallline.rules.trace import Trace
 
 if TYPE_CHECKING:
     from fallline.optim.optimizer import RuleOptimizer

@@ -29,7 +29,8 @@ from fallline.optimizers import description_named
 from fallline.optimizers.description import Description
 from fallline.rules.annotations import State
 from fallline.rules.program import Program
-from fallline.rules.rule import Rule, Trace
+from fallline.rules.rule import Rule
+from fallline.rules.trace import Trace
 
 RULE = "rule"
 """The key under which a group names a rule that is not its optimizer's."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from fallline.optimizers.description import Description
 from fallline.rules.gradients import gradient_norm
 from fallline.rules.program import Program
-from fallline.rules.rule import Trace
+from fallline.rules.trace import Trace
 
 # Class name → file.  With a table, asking for one optimizer imports one file; a test keeps the table true.
 FILES = {

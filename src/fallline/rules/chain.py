@@ -19,7 +19,8 @@ from fallline.rules.program import Program, assemble, program_name, reachable
 from fallline.rules.space import Space
 
 if TYPE_CHECKING:
-    from fallline.rules.rule import Rule, Trace
+    from fallline.rules.rule import Rule
+    from fallline.rules.trace import Trace
 
 SCRATCH = State("signed", wide=True)
 """The memory of a call, as programs see it: a float32 tensor of the parameter's shape, in every format."""

@@ -21,7 +21,8 @@ from fallline.rules.operations import CASTS, HOST_FUNCTIONS
 from fallline.rules.space import SMALL, Space
 
 if TYPE_CHECKING:
-    from fallline.rules.rule import Rule, Trace
+    from fallline.rules.rule import Rule
+    from fallline.rules.trace import Trace
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

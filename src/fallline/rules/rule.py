@@ -3,52 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
-import dis
 import inspect
 import itertools
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from fallline.rules.annotations import (
     GRAD,
-    KINDS,
-    PARAM,
-    SCALAR_SHAPES,
-    Axis,
     Range,
     State,
     Static,
     conventional_range,
     signed,
 )
-from fallline.rules.blocks import Squares
+from fallline.rules.cautious import cautious
 from fallline.rules.chain import assemble_chain
-from fallline.rules.functions import maximum as at_least
-from fallline.rules.functions import mean, where
+from fallline.rules.declaration import COUNTERS, FACTS, STEP, check_declaration
+from fallline.rules.functions import where
 from fallline.rules.graph import Graph
 from fallline.rules.node import Node, RuleError
 from fallline.rules.program import Program, assemble
 from fallline.rules.reference import Referenced
+from fallline.rules.source import place_of, signature_of
 from fallline.rules.space import Space
+from fallline.rules.trace import Trace
 
-STEP = "step"
-COUNTERS = (STEP, "first")
-FACTS = ("numel", "total", "ndim", "rows", "cols", "batch", "size0", "row_length", "dtype_eps", "shared_lr")
-RESERVED = (*COUNTERS, *FACTS, "params", "master")
-"""Names that no state may have: numbers that every rule may ask for, and entries that lie beside its states."""
 TRACED_NDIMS = (0, 1, 2, 3, 4)
 """A rule that asks for ``ndim`` is checked at its declaration for these."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Trace:
-    """Names one specialisation of a rule."""
-
-    statics: tuple[tuple[str, Any], ...] = ()
-    ndim: int | None = None
-    entry: str | None = None
-    cautious: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,10 +69,10 @@ class Rule(Referenced):
         self.__doc__, self.__module__ = function.__doc__, function.__module__
         self.__qualname__ = function.__qualname__
 
-        names, keywords, notes = _signature(function)
+        names, keywords, notes = signature_of(function)
         if len(names) < 2:
             raise RuleError(
-                f"{_where(function)}: {self.name} needs the parameter and its gradient as its first two "
+                f"{place_of(function)}: {self.name} needs the parameter and its gradient as its first two "
                 "positional arguments: def rule(p, g, state, …, *, lr, …)"
             )
         self.param_name, self.grad_name = names[:2]
@@ -100,7 +81,7 @@ class Rule(Referenced):
             note = notes.get(name, signed)
             if not isinstance(note, State):
                 raise RuleError(
-                    f"{_where(function)}: the state {name} is annotated with {note!r}; use signed, nonneg, "
+                    f"{place_of(function)}: the state {name} is annotated with {note!r}; use signed, nonneg, "
                     "weights, scalar, group or optimizer from fallline.rules"
                 )
             self.states[name] = note
@@ -117,67 +98,15 @@ class Rule(Referenced):
                 self.hypers[name] = note or conventional_range(name)
             else:
                 raise RuleError(
-                    f"{_where(function)}: the argument {name} is annotated with {note!r}; use static or a "
+                    f"{place_of(function)}: the argument {name} is annotated with {note!r}; use static or a "
                     "range (nonnegative, positive, fraction, finite) from fallline.rules"
                 )
         self.derived_from = {n: tuple(inspect.signature(f).parameters) for n, f in self.derive.items()}
         self.wants_ndim = "ndim" in keywords or any("ndim" in names for names in self.derived_from.values())
-        self._check_declaration()
+        check_declaration(self)
         self._programs: dict[Trace, Program] = {}
         for trace in self.specialisations():
             self.program(trace)
-
-    def _check_declaration(self) -> None:
-        place = _where(self.function)
-        for name in (*self.hypers, *self.statics, *self.aliases):
-            if name in ("params", "param_names", "self"):
-                raise RuleError(f"{place}: an argument cannot be called {name}, which has another meaning; rename it")
-        for name, state in self.states.items():
-            if name in RESERVED:
-                raise RuleError(f"{place}: a state cannot be called {name}, which has another meaning; rename it")
-            if state.kind not in KINDS:
-                raise RuleError(f"{place}: the state {name} is of kind {state.kind!r}; use {', '.join(KINDS)}")
-            if not (state.shape is None or isinstance(state.shape, (Axis, Squares)) or state.shape in SCALAR_SHAPES):
-                raise RuleError(
-                    f"{place}: the state {name} has shape {state.shape!r}; it can have axis(-1), axis(-2), "
-                    f'axis("rows") or {", ".join(map(repr, SCALAR_SHAPES))}'
-                )
-            if state.flag is not None and state.flag not in self.statics:
-                raise RuleError(
-                    f"{place}: the state {name} exists when {state.when!r}, which is no static argument; "
-                    f"add the keyword argument `{state.flag}: static`"
-                )
-            if isinstance(state.wide, str) and state.wide not in self.statics:
-                raise RuleError(
-                    f"{place}: the state {name} is wide with {state.wide!r}, which is no static argument; "
-                    f"add the keyword argument `{state.wide}: static`"
-                )
-            if not isinstance(state.init, (int, float)) and state.init not in (PARAM, GRAD, *self.hypers):
-                raise RuleError(
-                    f"{place}: the state {name} starts as {state.init!r}; it can start as a number, "
-                    f'"{PARAM}", "{GRAD}" or a hyperparameter'
-                )
-            if state.init in (PARAM, GRAD) and state.shape is not None:
-                raise RuleError(
-                    f"{place}: the state {name} starts as {state.init!r} but has another shape; "
-                    "let it start as a number"
-                )
-        for name, parts in self.aliases.items():
-            missing = [part for part in parts if part not in self.hypers]
-            if missing:
-                raise RuleError(f"{place}: {name} stands for {', '.join(parts)}, but {missing[0]} is no argument")
-        for name, sources in self.derived_from.items():
-            if name not in self.statics:
-                raise RuleError(f"{place}: derive names {name!r}; add the keyword argument `{name}: static`")
-            known = {"ndim", *self.hypers, *self.statics} - set(self.derive)
-            if unknown := [source for source in sources if source not in known]:
-                raise RuleError(f"{place}: {name} is derived from {unknown[0]}, which is no argument of the rule")
-            numbers = [source for source in sources if source in self.hypers]
-            if "ndim" in sources and numbers:
-                raise RuleError(
-                    f"{place}: {name} is derived from ndim and {numbers[0]}; "
-                    "derive a flag from ndim alone, and join flags with `and` in the equations"
-                )
 
     def entry(self, name: str | None = None, *, writes: Sequence[str]) -> Callable[[Callable[..., Any]], Rule]:
         """Declares a further function on the same states.  It returns the new values of ``writes``, in this order; the
@@ -189,15 +118,15 @@ class Rule(Referenced):
             unknown = [w for w in writes if w not in (*known, STEP)]
             if unknown:
                 raise RuleError(
-                    f"{_where(function)}: {key} writes {unknown[0]!r}; it can write {', '.join((*known, STEP))}"
+                    f"{place_of(function)}: {key} writes {unknown[0]!r}; it can write {', '.join((*known, STEP))}"
                 )
-            names, keywords, _ = _signature(function)
+            names, keywords, _ = signature_of(function)
             numbers = (*self.hypers, *self.statics, *COUNTERS, *FACTS)
             allowed = {**{n: (*known, self.grad_name) for n in names}, **{k: numbers for k in keywords}}
             for argument, possible in allowed.items():
                 if argument not in possible:
                     raise RuleError(
-                        f"{_where(function)}: {key} takes {argument!r}, which {self.name} does not have; "
+                        f"{place_of(function)}: {key} takes {argument!r}, which {self.name} does not have; "
                         f"it has {', '.join(possible)}"
                     )
             self.wants_ndim = self.wants_ndim or "ndim" in keywords
@@ -264,13 +193,13 @@ class Rule(Referenced):
         states = self.active_states(statics)
         entry = self.entries[trace.entry] if trace.entry else None
         function = entry.function if entry else self.function
-        names, keywords, _ = _signature(function)
+        names, keywords, _ = signature_of(function)
         special = [f"{name}={value!r}" for name, value in (*trace.statics, ("ndim", trace.ndim)) if value is not None]
         during = f" (traced with {', '.join(special)})" if special else ""
         try:
             nodes = self._operands(graph, trace, states)
         except RuleError as error:
-            raise RuleError(f"{_where(self.function)}: {error}{during}") from None
+            raise RuleError(f"{place_of(self.function)}: {error}{during}") from None
         keyword: dict[str, Any] = {}
         for name in keywords:
             if name == "ndim":
@@ -286,10 +215,10 @@ class Rule(Referenced):
                 return assemble_chain(self, trace, graph, states, written)
             return assemble(self, trace, states, written)
         except RuleError as error:
-            raise RuleError(f"{_where(function, error)}: {error}{during}") from None
+            raise RuleError(f"{place_of(function, error)}: {error}{during}") from None
         except Exception as error:
             raise RuleError(
-                f"{_where(function, error)}: {type(error).__name__}: {error}; a rule may use arithmetic, comparisons "
+                f"{place_of(function, error)}: {type(error).__name__}: {error}; a rule may use arithmetic, comparisons "
                 "and the functions of fallline.rules (sqrt, where, sign, minimum, sum, …), nothing of torch, "
                 f"numpy or math on traced values{during}"
             ) from error
@@ -330,60 +259,6 @@ class Rule(Referenced):
                 raise RuleError(f"returns None for {name}; return {name} itself if it does not change")
             written[name] = value if isinstance(value, Node) else graph.const(value)
         return written
-
-
-def cautious(grad: Node) -> Callable[[Node], Node]:
-    """Drops the part of a direction that the gradient opposes, and divides the rest by the share that is kept
-    (Liang et al. 2024, arXiv 2411.16085)."""
-
-    def wrap(u: Node) -> Node:
-        keep = where(u * grad > 0.0, 1.0, 0.0)
-        return u * (keep / at_least(mean(keep), 1e-3))
-
-    return wrap
-
-
-def _signature(function: Callable[..., Any]) -> tuple[list[str], list[str], dict[str, Any]]:
-    positional, keywords = [], []
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.default is not parameter.empty:
-            raise RuleError(
-                f"{_where(function)}: the argument {parameter.name} has a default; defaults belong to the optimizer: "
-                f"fallline.optimizer(rule, {parameter.name}=…)"
-            )
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            positional.append(parameter.name)
-        elif parameter.kind is parameter.KEYWORD_ONLY:
-            keywords.append(parameter.name)
-        else:
-            raise RuleError(f"{_where(function)}: *{parameter.name} is not possible in a rule")
-    try:
-        notes = inspect.get_annotations(function, eval_str=True)
-    except Exception as error:
-        # With `from __future__ import annotations`, annotations are evaluated only here.
-        raise RuleError(
-            f"{_where(function)}: {error}; annotations must be names that the file imports "
-            "(remove `from __future__ import annotations` if the rule is declared inside a function)"
-        ) from None
-    return positional, keywords, notes
-
-
-def _where(function: Callable[..., Any], error: BaseException | None = None) -> str:
-    """``file:line`` of the rule or, given an error, of the line inside the rule that raised it or that returned."""
-    code = function.__code__
-    if error is None:
-        return f"{code.co_filename}:{code.co_firstlineno}"
-    frames = traceback.extract_tb(error.__traceback__)
-    inside = [frame.lineno for frame in frames if frame.filename == code.co_filename and frame.lineno]
-    return f"{code.co_filename}:{inside[-1] if inside else _return_line(function)}"
-
-
-def _return_line(function: Callable[..., Any]) -> int:
-    """The line of the last ``return``."""
-    code = function.__code__
-    ends = [i.offset for i in dis.get_instructions(code) if i.opname.startswith("RETURN")]
-    lines = [line for start, stop, line in code.co_lines() if line and any(start <= end < stop for end in ends)]
-    return max(lines, default=code.co_firstlineno)
 
 
 @overload
