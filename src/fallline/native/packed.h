@@ -11,10 +11,11 @@ namespace fl_vec {
 constexpr int BLOCK = 256;
 constexpr int SPAN = 1024;  // the longest segment that a packed kernel takes
 
-// Computing takes longer than the hardware's prefetchers look ahead, so request the memory of the next segment.
+// Computing takes longer than the hardware's prefetchers look ahead, so request memory beyond the next segment: docs/formats.md
+// has the distances that were tried.
 // Requests come one at a time, between the arithmetic, because a burst would fill the queue of misses and wait.
 template <class T>
-static inline void fetch_ahead(const T* p) { fl_memory::fetch_ahead<1>(p, SPAN); }
+static inline void fetch_ahead(const T* p) { fl_memory::fetch_ahead<1>(p, SPAN + SPAN / 2); }
 
 // To the nearest integer, ties to even.
 static inline vi rounded(vf x) {
@@ -39,7 +40,9 @@ static inline vi larger(vi a, vi b) { return a > b ? a : b; }
 template <int32_t OFFSET>
 static inline vi above(vi code) {
     static_assert((OFFSET & 0xFFFF) == 0 && OFFSET > 0);
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#if defined(__AVX512BW__)
+    return (vi)_mm512_subs_epu16((__m512i)code, _mm512_set1_epi32(OFFSET));
+#elif defined(__AVX2__)
     return (vi)_mm256_subs_epu16((__m256i)code, _mm256_set1_epi32(OFFSET));
 #else
     return (vu)code > (vu)(vi{} + OFFSET) ? code - OFFSET : vi{};
@@ -189,6 +192,14 @@ static inline auto code_of(F value, float factor, F dither) {
     const auto root = [dither](auto share) { return rounded(floats((share >> C::SHIFT) + C::OFFSET) + dither); };
     // A value above zero stays above zero: a second moment of zero would divide the next update by eps alone.
     if constexpr (NONNEG) return larger(root(bits(value * factor)), is_positive(value));
+#if defined(__AVX512F__)
+    // The sign joins the root before it is rounded, because rounding is symmetric: two instructions less than afterwards.
+    else if constexpr (sizeof(F) > sizeof(float)) {
+        const vi share = bits(value * factor);
+        const vf level = floats(((share & MAGNITUDE) >> C::SHIFT) + C::OFFSET) + dither;
+        return rounded(floats(bits(level) ^ (share & SIGN)));
+    }
+#endif
     else return signed_like(root(bits(value * factor) & MAGNITUDE), bits(value));
 }
 
@@ -211,8 +222,26 @@ static inline void write_codes(const float* values, float factor, const float* d
 // The sign of a scale says whether some code of its block means NaN, so that codes need not be searched.
 static inline bool has_nan(float scale) { return bits(scale) < 0; }
 
-// Encodes blocks with non-finite or huge values, with no value above the subnormal ones, or (of the nonneg kind) with
-// negative ones; out of line, because they are rare.
+// Encodes a block of zeros and subnormal values.  Rows of an embedding whose token does not occur are such blocks, in every
+// step: zeros at first, and once a moment has decayed as far as float32 goes, subnormal values.
+template <bool NONNEG, int BITS = 8>
+static inline float encode_small(const float* values, uint32_t top, int n, uint8_t* codes) {
+    if (top == 0) {
+        __builtin_memset(codes, 0, static_cast<size_t>(n));
+        return 0.0f;
+    }
+    constexpr float LIFT = 0x1p64f;  // exact, and the factor does not overflow
+    alignas(64) float lifted[BLOCK];
+    int i = 0;
+    for (; i + WIDTH <= n; i += WIDTH) store(lifted + i, load(values + i) * LIFT);
+    for (; i < n; ++i) lifted[i] = values[i] * LIFT;
+    const float scale = floats(static_cast<int32_t>(top));
+    write_codes<NONNEG, BITS>(lifted, 1.0f / (scale * LIFT), dither_of(scale), n, codes);
+    return scale;
+}
+
+// Encodes blocks with non-finite or huge values or (of the nonneg kind) with negative ones; out of line, because they are
+// rare.
 template <bool NONNEG, int BITS = 8>
 __attribute__((noinline, cold)) static float encode_rare(const float* values, int n, uint8_t* codes) {
     float clean[BLOCK];
@@ -222,13 +251,9 @@ __attribute__((noinline, cold)) static float encode_rare(const float* values, in
         clean[i] = usable ? values[i] : 0.0f;
         top = larger(top, magnitude<NONNEG>(clean[i]));
     }
-    const float scale = floats(static_cast<int32_t>(top < LARGEST_SCALE ? top : LARGEST_SCALE));
-    float lift = 1.0f;
-    if (top < LEAST_NORMAL) {
-        lift = 0x1p64f;  // exact, and the factor does not overflow
-        for (int i = 0; i < n; ++i) clean[i] *= lift;
-    }
-    write_codes<NONNEG, BITS>(clean, top ? 1.0f / (scale * lift) : 0.0f, dither_of(scale), n, codes);
+    float scale = floats(static_cast<int32_t>(top < LARGEST_SCALE ? top : LARGEST_SCALE));
+    if (top < LEAST_NORMAL) scale = encode_small<NONNEG, BITS>(clean, top, n, codes);
+    else write_codes<NONNEG, BITS>(clean, 1.0f / scale, dither_of(scale), n, codes);
     bool marked = false;
     for (int i = 0; i < n; ++i)
         if (magnitude<false>(values[i]) >= INFINITE) {
@@ -249,6 +274,7 @@ static inline float encode(const float* values, uint32_t top, uint8_t* codes, in
         write_codes<NONNEG, BITS>(values, 1.0f / scale, dither_of(scale), n, codes);
         return scale;
     }
+    if (top < LEAST_NORMAL) return encode_small<NONNEG, BITS>(values, top, n, codes);
     return encode_rare<NONNEG, BITS>(values, n, codes);
 }
 
