@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fallline.cli.options import grouped
-from fallline.cli.output import NamesOnly, Out, Shown, check_out, emit
+from fallline.cli.output import NamesOnly, Written, emit
 
 if TYPE_CHECKING:
     from fallline.document.blocks import Document
@@ -14,18 +14,16 @@ if TYPE_CHECKING:
 @grouped
 def contestants(
     *,
-    shown: Shown,
+    shown: Written,
     quiet: NamesOnly = False,
-    out: Out = None,
 ) -> None:
     """List who can race. Every optimizer has a space in which it is tuned; AlgoPerf's entries have points."""
-    form = shown.chosen
-    check_out(out)
+    form = shown.checked()
     from fallline.document.blocks import names_document
 
     rows = listing()
     able = [row["name"] for row in rows if not row.get("missing")]
-    emit(names_document(able) if quiet else document(rows), form, out=out)
+    emit(names_document(able) if quiet else document(rows), form, out=shown.out)
 
 
 def listing() -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ import typer
 
 from fallline.cli.exit_codes import FAILED, BadInput
 from fallline.cli.options import grouped
-from fallline.cli.output import Out, Shown, check_out, emit
+from fallline.cli.output import Written, emit
 
 if TYPE_CHECKING:
     from fallline.document.blocks import Document
@@ -29,16 +29,14 @@ def data(
     mirror: Annotated[
         str | None, typer.Option("--from", metavar="URL", help="Fetch from there instead of from its authors.")
     ] = None,
-    shown: Shown,
+    shown: Written,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing while downloading.")] = False,
-    out: Out = None,
 ) -> None:
     """Find, check or download a real data set.
 
     Workloads run without: they use generated data then, and every result names the data it used.
     """
-    form = shown.chosen
-    check_out(out)
+    form = shown.checked()
     if name.replace("_", "-").lower() not in DATA_SETS:
         raise BadInput(f"there is no data set {name!r}; there is {', '.join(DATA_SETS)}")
     from fallline.workloads.data import fashion_mnist
@@ -60,7 +58,7 @@ def data(
         typer.echo(f"fallline: {problem}", err=True)
         raise typer.Exit(FAILED)
     counts = {" ".join(key): file.shape[0] for key, file in fashion_mnist.FILES.items()}
-    emit(document(fashion_mnist.NAME, str(found), counts), form, out=out)
+    emit(document(fashion_mnist.NAME, str(found), counts), form, out=shown.out)
 
 
 def _problem(folder: Path | None) -> str | None:

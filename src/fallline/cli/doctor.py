@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fallline.cli.options import grouped
-from fallline.cli.output import Out, Shown, check_out, emit
+from fallline.cli.output import Written, emit
 
 if TYPE_CHECKING:
     from fallline.cli.doctor_checks import Finding
@@ -19,22 +19,20 @@ if TYPE_CHECKING:
 @grouped
 def doctor(
     *,
-    shown: Shown,
+    shown: Written,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print problems and the closing sentence only.")] = False,
-    out: Out = None,
 ) -> None:
     """Examine this machine and installation.
 
     Processor, native kernels, threads, memory bandwidth, compiler, cache, torch, GPU and environment; for
     everything missing what that costs and what to do.
     """
-    form = shown.chosen
-    check_out(out)
+    form = shown.checked()
     from fallline.cli.doctor_checks import examine
 
     if not quiet:
         typer.echo("Measuring memory bandwidth, about two seconds …", err=True)
-    emit(document(examine(), quiet), form, out=out)
+    emit(document(examine(), quiet), form, out=shown.out)
 
 
 def document(findings: Sequence[Finding], quiet: bool = False) -> Document:

@@ -9,7 +9,7 @@ import typer
 
 from fallline.cli.exit_codes import BadInput, failing_with
 from fallline.cli.options import grouped
-from fallline.cli.output import Figures, Out, ShownShort, check_figures, check_out, draw, emit
+from fallline.cli.output import Figures, WrittenShort, check_figures, draw, emit
 
 LARGEST = ("batch", "sequence")
 
@@ -78,16 +78,14 @@ def memory(
     ] = False,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Threads of --measure.")] = None,
     figures: Figures = None,
-    shown: ShownShort,
+    shown: WrittenShort,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print devices, changes and verdicts only.")] = False,
-    out: Out = None,
 ) -> None:
     """Say what training a model needs in memory, by category, on which devices it fits, and what would make it fit.
 
     The model is built of tensors without memory, and one iteration of its training is traced.
     """
-    form = shown.chosen
-    check_out(out)
+    form = shown.checked()
     check_figures(figures)
     _check(training, largest)
     from fallline.footprint.devices import USUAL, NoSize, devices_of
@@ -124,7 +122,7 @@ def memory(
     made = document(found)
     if figures is not None:
         draw(made.figures, figures, quiet)
-    emit(made, form, out=out, quiet=quiet)
+    emit(made, form, out=shown.out, quiet=quiet)
 
 
 def _check(training: Training, largest: str) -> None:

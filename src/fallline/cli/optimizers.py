@@ -11,7 +11,7 @@ import typer
 
 from fallline.cli.exit_codes import BadInput
 from fallline.cli.options import grouped
-from fallline.cli.output import NamesOnly, Out, Shown, check_out, emit
+from fallline.cli.output import NamesOnly, Written, emit
 
 if TYPE_CHECKING:
     from fallline.catalogue import Info
@@ -28,13 +28,11 @@ def optimizers(
         str,
         typer.Argument(metavar="[PATTERN]", help="A name, for its full page, or a pattern such as 'adam*'."),
     ] = "*",
-    shown: Shown,
+    shown: Written,
     quiet: NamesOnly = False,
-    out: Out = None,
 ) -> None:
     """List the optimizers, or show one in full."""
-    form = shown.chosen
-    check_out(out)
+    form = shown.checked()
     import fallline
     from fallline.document.blocks import names_document
 
@@ -44,7 +42,7 @@ def optimizers(
         raise BadInput(_no_match(pattern))
     infos: list[Info] = [fallline.info(name) for name in found]
     document = names_document(found) if quiet else page(infos[0]) if exact else table(infos)
-    emit(document, form, out=out)
+    emit(document, form, out=shown.out)
 
 
 def _exact(pattern: str) -> str | None:

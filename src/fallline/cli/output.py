@@ -68,7 +68,26 @@ class ShownShort(Shown):
         return [*super()._asked(), *((option, form) for option, form, wanted in short if wanted)]
 
 
-Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the result there instead of stdout.")]
+@dataclasses.dataclass(frozen=True)
+class Written(Shown):
+    """The form of a result, and the file that it may go to instead of stdout."""
+
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write the result there instead of stdout.")
+    ] = None
+
+    def checked(self) -> str:
+        """The form, once it is known that the file can be written."""
+        form = self.chosen
+        check_out(self.out)
+        return form
+
+
+@dataclasses.dataclass(frozen=True)
+class WrittenShort(Written, ShownShort):
+    """The same with two shorter options."""
+
+
 NamesOnly = Annotated[bool, typer.Option("--quiet", "-q", help="Print the names only.")]
 
 

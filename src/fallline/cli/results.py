@@ -10,7 +10,7 @@ import typer
 
 from fallline.cli.exit_codes import BadInput
 from fallline.cli.options import grouped
-from fallline.cli.output import Figures, Out, Shown, check_figures, check_out, draw, emit
+from fallline.cli.output import Figures, Written, check_figures, draw, emit
 from fallline.cli.race.command import race_errors
 from fallline.cli.race.request import file_of, files_that_would_run, read_share, results_of
 
@@ -33,10 +33,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="The leaderboard and 
 
 @app.command("status")
 @grouped
-def status(*, file: File = None, figures: Figures = None, shown: Shown, quiet: Quiet = False, out: Out = None) -> None:
+def status(*, file: File = None, figures: Figures = None, shown: Written, quiet: Quiet = False) -> None:
     """Say how far a race is. What is known so far is shown, also while it runs."""
-    form = shown.chosen
-    check_out(out)
+    form = shown.checked()
     check_figures(figures)
     from fallline.race.results import Results
     from fallline.race.verdict.summary import summarize
@@ -44,7 +43,7 @@ def status(*, file: File = None, figures: Figures = None, shown: Shown, quiet: Q
     path = file or results_of([], held_out=False)
     with race_errors(), Results(path, writable=False) as store:
         summary = summarize(store)
-    _show(summary, path, form, figures, quiet, out)
+    _show(summary, path, form, figures, quiet, shown.out)
 
 
 @app.command("ask")
@@ -65,12 +64,10 @@ def ask_race(
         bool,
         typer.Option("--in-advance", help="The question was fixed before anybody saw results: intervals are narrower."),
     ] = False,
-    shown: Shown,
-    out: Out = None,
+    shown: Written,
 ) -> None:
     """Ask a stored race about some contestants. Nothing runs: the studies that there are answer."""
-    form = shown.chosen
-    check_out(out)
+    form = shown.checked()
     from fallline.document.blocks import Document, Verdict
     from fallline.race.results import Results
     from fallline.race.verdict.asking import ask
@@ -82,7 +79,7 @@ def ask_race(
     path = file or results_of([], held_out=False)
     with race_errors(), Results(path, writable=False) as store:
         answer = ask(store, names, against, share, in_advance=in_advance)
-    emit(Document([Verdict(line) for line in answer.lines], result=answer.as_data()), form, out=out)
+    emit(Document([Verdict(line) for line in answer.lines], result=answer.as_data()), form, out=shown.out)
 
 
 @app.command("export")
@@ -131,19 +128,17 @@ def calibrate(
         ),
     ] = None,
     figures: Figures = None,
-    shown: Shown,
+    shown: Written,
     quiet: Quiet = False,
-    out: Out = None,
 ) -> None:
     """Measure steps again. On a quiet machine, for trials that ran in a busy hour; the race is shown with them."""
-    form = shown.chosen
-    check_out(out)
+    form = shown.checked()
     check_figures(figures)
     if not file.exists():
         raise BadInput(f"{file}: there is no such results file")
     with race_errors():
         summary = _measure_again(file, code or [], quiet or form == "json")
-    _show(summary, file, form, figures, quiet, out)
+    _show(summary, file, form, figures, quiet, shown.out)
 
 
 def _show(summary: Summary, path: Path, form: str, figures: Path | None, quiet: bool, out: Path | None) -> None:

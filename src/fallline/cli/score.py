@@ -9,7 +9,7 @@ import typer
 
 from fallline.cli.exit_codes import failing_with
 from fallline.cli.options import grouped
-from fallline.cli.output import Figures, Out, ShownShort, check_figures, check_out, draw, emit
+from fallline.cli.output import Figures, WrittenShort, check_figures, draw, emit
 
 
 @grouped
@@ -39,17 +39,15 @@ def score(
         typer.Option("--replay", help="Say after how many studies and hours it was known which of two is better."),
     ] = False,
     figures: Figures = None,
-    shown: ShownShort,
+    shown: WrittenShort,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the leaderboard and the verdict only.")] = False,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the bootstrap.")] = 0,
-    out: Out = None,
 ) -> None:
     """Score AlgoPerf's logs. The leaderboard has intervals, and says who can be told apart.
 
     By default the fastest trial of a study is the one with the smallest time, and the integral is exact.
     """
-    form = shown.chosen
-    check_out(out)
+    form = shown.checked()
     check_figures(figures)
     from fallline.score.document import document, problem_lines
     from fallline.score.known_pairs import replay
@@ -67,7 +65,7 @@ def score(
     made = document(board, found, published=published, replay=replay(found.trials, table) if replayed else None)
     if figures is not None:
         draw(made.figures, figures, quiet)
-    emit(made, form, out=out, quiet=quiet)
+    emit(made, form, out=shown.out, quiet=quiet)
     if form in ("json", "csv") and not quiet:  # text has them among its lines
         for line in problem_lines(found.problems):
             typer.echo(line, err=True)

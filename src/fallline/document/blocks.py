@@ -13,40 +13,43 @@ Tone = Literal["plain", "dim", "strong"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Heading:
-    text: str
-    detail: bool = False
+class _Block:
+    detail: bool = dataclasses.field(default=False, kw_only=True)
+    """Whether ``--quiet`` leaves the block out."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Paragraph:
+class Heading(_Block):
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Paragraph(_Block):
     """A sentence or several; ``lead`` is the term that they explain."""
 
     text: str
     lead: str = ""
     tone: Tone = "plain"
-    detail: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
-class Note:
+class Note(_Block):
     """A reservation that a reader should know before believing a number."""
 
     text: str
-    detail: bool = True
+    detail: bool = dataclasses.field(default=True, kw_only=True)
 
 
 @dataclasses.dataclass(frozen=True)
-class Snippet:
+class Snippet(_Block):
     """Lines to read or paste as they are; renderers do not break them."""
 
     text: str
     language: str = ""
-    detail: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class Verdict(_Block):
     """One sentence that answers the question, with the name of the data behind it."""
 
     text: str
@@ -54,7 +57,6 @@ class Verdict:
     file: str = ""
     headline: bool = False
     """Whether a page puts it above those that are not; the first of all is its heading."""
-    detail: bool = False
 
     @property
     def sentence(self) -> str:
@@ -62,12 +64,10 @@ class Verdict:
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class Table(_Block):
     title: str
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
-    detail: bool = False
-    """Whether ``--quiet`` leaves the block out, as in every block."""
     name: str = ""
     """Its name on a page; the title by default."""
 
@@ -135,6 +135,15 @@ def names_document(names: Sequence[str]) -> Document:
     """A document with one name per line and nothing else."""
     column = Column("", name="name", align="left", key=True)
     return Document([Table("", [column], [[Text(name)] for name in names])], result=list(names))
+
+
+def as_table(block: Block) -> Table | None:
+    """A table, or a figure whose numbers are one; None where the block is neither."""
+    if isinstance(block, HeatMap):
+        return map_table(block)
+    if isinstance(block, StackedBars):
+        return bars_table(block)
+    return block if isinstance(block, Table) else None
 
 
 def map_table(figure: HeatMap) -> Table:

@@ -46,18 +46,26 @@ class Mark:
 
 
 @dataclasses.dataclass(frozen=True)
-class Chart:
-    """Lines over a common axis, or step functions that jump at their points."""
+class Drawn:
+    """The fields of every kind of figure."""
 
     name: str
     """The name of its file."""
     title: str
+    caption: str = dataclasses.field(default="", kw_only=True)
+    """A line below the title: how it was made, or the title of the picture if it differs."""
+    detail: bool = dataclasses.field(default=True, kw_only=True)
+    """Whether ``--quiet`` leaves it out."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Chart(Drawn):
+    """Lines over a common axis, or step functions that jump at their points."""
+
     x: Axis
     y: Axis
     series: Sequence[Series]
     steps: bool = False
-    caption: str = ""
-    """A line below the title: how its lines and bands were made."""
     marks: Sequence[Mark] = ()
     direct: bool = False
     """Whether lines carry their names at their ends, where a legend would be a detour."""
@@ -66,27 +74,20 @@ class Chart:
     them at a time."""
     view: str = ""
     """The side that this one shows, in a word or two."""
-    detail: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
-class Panels:
+class Panels(Drawn):
     """Several charts beside each other; if all have the same lines, they share one legend."""
 
-    name: str
-    title: str
     charts: Sequence[Chart]
     columns: int
-    caption: str = ""
-    detail: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
-class Landscape:
+class Landscape(Drawn):
     """A function of two variables by its contours, and paths on it; paths carry their names."""
 
-    name: str
-    title: str
     x: Axis
     y: Axis
     columns: Sequence[float]
@@ -97,21 +98,15 @@ class Landscape:
     levels: Sequence[float]
     paths: Sequence[Series]
     optimum: tuple[float, float]
-    caption: str = ""
-    detail: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
-class Strip:
+class Strip(Drawn):
     """Small pictures in rows, with a name above each column."""
 
-    name: str
-    title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Sequence[Sequence[int]]]]
     """Rows of pictures; a picture is rows of grey values from 0 to 255."""
-    caption: str = ""
-    detail: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,17 +122,13 @@ class Interval:
 
 
 @dataclasses.dataclass(frozen=True)
-class Intervals:
+class Intervals(Drawn):
     """Estimates below each other, against a value at which there is nothing to find."""
 
-    name: str
-    title: str
     x: Axis
     rows: Sequence[Interval]
     reference: float
     reference_text: str
-    caption: str = ""
-    detail: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,11 +146,9 @@ class Tile:
 
 
 @dataclasses.dataclass(frozen=True)
-class HeatMap:
+class HeatMap(Drawn):
     """A map of winners: a tile for some pairs of a column and a row."""
 
-    name: str
-    title: str
     x_label: str
     y_label: str
     columns: Sequence[str]
@@ -168,11 +157,8 @@ class HeatMap:
     """The tiles by column and row."""
     contestants: Sequence[str]
     """The winners, in an order that gives each its colour."""
-    caption: str = ""
-    """The title of the picture, if it differs."""
     headings: Sequence[str] = ()
     """The titles of the columns if the map is shown as a table; the columns themselves by default."""
-    detail: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,18 +182,15 @@ class Bar:
 
 
 @dataclasses.dataclass(frozen=True)
-class StackedBars:
+class StackedBars(Drawn):
     """Bars made of sections; sections of one name have one colour in all bars."""
 
-    name: str
-    title: str
     unit: str
     bars: Sequence[Bar]
     limits: Sequence[Mark] = ()
     """Sizes that the bars are held against; one that lies far beyond the longest bar is left out of a picture."""
-    caption: str = ""
     digits: Digits = "three"
-    detail: bool = False
+    detail: bool = dataclasses.field(default=False, kw_only=True)
 
     @property
     def sections(self) -> list[str]:

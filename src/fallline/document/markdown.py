@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from fallline.document.blocks import (
-    Block,
-    Document,
-    Heading,
-    Note,
-    Paragraph,
-    Snippet,
-    Table,
-    Verdict,
-    bars_table,
-    map_table,
-)
-from fallline.document.figures import HeatMap, StackedBars
+from fallline.document.blocks import Block, Document, Heading, Note, Paragraph, Snippet, Table, Verdict, as_table
 
 
 def markdown(document: Document) -> str:
@@ -46,11 +34,8 @@ def _part(block: Block) -> str:
         return f"### {block.text}"
     if isinstance(block, Snippet):
         return f"```{block.language}\n{block.text}\n```"
-    if isinstance(block, HeatMap):
-        return _table(map_table(block))
-    if isinstance(block, StackedBars):
-        return _table(bars_table(block))
-    return _table(block) if isinstance(block, Table) else ""
+    table = as_table(block)
+    return "" if table is None else _table(table)
 
 
 def _table(table: Table) -> str:

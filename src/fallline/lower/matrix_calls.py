@@ -29,6 +29,14 @@ SCALES["jordan"] = SCALES["original"]  # of the last two axes, which are those o
 
 Changed = dict[str, Any]
 """New values of a function's arguments, by name."""
+FUNCTIONS: dict[str, Callable[..., Changed]] = {}
+"""By the name under which rules call them."""
+
+
+def called(function: Callable[..., Changed]) -> Callable[..., Changed]:
+    """Enters a function under its name, by which rules call it."""
+    FUNCTIONS[function.__name__] = function
+    return function
 
 
 @dataclasses.dataclass(eq=False)
@@ -87,6 +95,7 @@ def is_due(number: int, index: int, turn: float, every: float) -> bool:
     return (turn + offset) % every == 0
 
 
+@called
 def orthogonalize(
     x: Tensor,
     *,
@@ -137,6 +146,7 @@ def orthogonalize(
     return {"x": (torch.cat(found, dim=1) if len(found) > 1 else found[0]).view(x.shape)}
 
 
+@called
 def accumulate(g: Tensor, factors: Matrices, *, decay: float, weight: float) -> Changed:
     whole = factors.merged(g)
     for block in factors.blocks:
@@ -163,6 +173,7 @@ def _add_gram(factor: Tensor, x: Tensor, decay: float, weight: float) -> None:
 ROWS, COLUMNS = 0, 1
 
 
+@called
 def accumulate_adaptive(
     g: Tensor,
     factors: Matrices,
@@ -205,6 +216,7 @@ def _set_diagonal(matrices: Tensor, value: float) -> None:
     matrices.zero_().diagonal(dim1=-2, dim2=-1).fill_(value)
 
 
+@called
 def precondition(x: Tensor, roots: Matrices, *, like: Tensor | None = None) -> Changed:
     whole, result = roots.merged(x), torch.empty_like(roots.merged(x))
     for block in roots.blocks:
@@ -242,6 +254,7 @@ def _along_axes(value: Tensor, matrices: Matrices, block: Block, *, transposed: 
     return value
 
 
+@called
 def project(x: Tensor, basis: Matrices, *, back: bool) -> Changed:
     whole, result = basis.merged(x), torch.empty_like(basis.merged(x))
     for block in basis.blocks:
@@ -250,6 +263,7 @@ def project(x: Tensor, basis: Matrices, *, back: bool) -> Changed:
     return {"x": result.view(x.shape) if basis.blocks else x}
 
 
+@called
 def inverse_roots(
     roots: Matrices,
     factors: Matrices,
@@ -275,12 +289,14 @@ def inverse_roots(
     return {"roots": roots}
 
 
+@called
 def eigenbasis(basis: Matrices, factors: Matrices) -> Changed:
     for _, square in factors.squares:
         basis.of(square).copy_(eigenvectors(factors.of(square)))
     return {"basis": basis}
 
 
+@called
 def turn_basis(
     first_moment: Tensor, second_moment: Tensor, basis: Matrices, factors: Matrices, *, turn: float, every: float
 ) -> Changed:
@@ -309,19 +325,3 @@ def turn_basis(
     first[members] = project(plain, own, back=False)["x"]
     second[members] = moments.view(len(members), *second_moment.shape[1:])
     return {"basis": basis, "first_moment": first, "second_moment": second}
-
-
-FUNCTIONS: dict[str, Callable[..., Changed]] = {
-    function.__name__: function
-    for function in (
-        accumulate,
-        accumulate_adaptive,
-        eigenbasis,
-        inverse_roots,
-        orthogonalize,
-        precondition,
-        project,
-        turn_basis,
-    )
-}
-"""By the name under which rules call them."""

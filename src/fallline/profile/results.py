@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fallline.measure import machine
+from fallline.measure import machine, runs
 from fallline.measure.store import Schema, Store, StoreError
 from fallline.profile.plan import Counts, Plan
 
@@ -17,13 +16,8 @@ SCHEMA = Schema(
     "profile results",
     0x666C7066,
     1,
-    """
-create table run (
-    id integer primary key,
-    started text not null,
-    command text not null,
-    machine text not null
-);
+    runs.TABLE
+    + """
 create table cell (
     id integer primary key,
     key text not null unique,
@@ -69,8 +63,6 @@ create table evaluation (
 ) without rowid;
 """,
 )
-SAME_MACHINE = ("cpu", "architecture", "cores", "instruction_set", "versions")
-"""Facts of two runs that must agree if one file is to hold both."""
 ALIKE = {
     "workload": "a profile of {}",
     "precision": "a profile in {}",
@@ -147,26 +139,15 @@ class Results:
     def begin(self, plans: Sequence[Plan], command: Sequence[str]) -> None:
         """Records the run and its cells; refuses a file that holds something else."""
         here = machine.describe()
-        for row in self.store.rows("select started, machine from run order by id desc limit 1"):
-            before = json.loads(row["machine"])
-            for fact in SAME_MACHINE:
-                if before.get(fact) != here[fact]:
-                    raise StoreError(
-                        f"{self.path}: measured on {row['started']} with {fact} {before.get(fact)}, here it is "
-                        f"{here[fact]}; name another file with --out"
-                    )
+        runs.refuse_another_machine(self.store, here)
         self._check_plans(plans)
         with self.store.transaction() as database:
-            added = database.execute(
-                "insert into run (started, command, machine) values (?, ?, ?)",
-                (_now(), json.dumps(list(command)), json.dumps(here)),
-            )
+            self.run = runs.add_run(database, list(command), here)
             for place, plan in enumerate(plans):
                 database.execute(
                     "insert or ignore into cell (key, place, plan, facts) values (?, ?, ?, '{}')",
                     (plan.key, place, json.dumps(plan.definition())),
                 )
-        self.run = added.lastrowid
 
     def _check_plans(self, plans: Sequence[Plan]) -> None:
         stored = [Plan.defined(json.loads(row["plan"])) for row in self.store.rows("select plan from cell")]
@@ -236,7 +217,7 @@ class Results:
             database.execute("delete from block where cell = ? and repeat = ? and block = ?", (cell, *place))
             database.execute(
                 "insert into block (cell, repeat, block, run, measured, facts) values (?, ?, ?, ?, ?, ?)",
-                (cell, repeat, block, self.run, _now(), json.dumps(dict(facts))),
+                (cell, repeat, block, self.run, runs.now(), json.dumps(dict(facts))),
             )
             database.executemany(
                 "insert or replace into step (cell, repeat, block, arm, step, timed, loss, seconds) "
@@ -307,7 +288,3 @@ def _named(plan: Plan) -> str:
     """One of several cells, or the only one, for a message."""
     what = f"the preset {plan.preset}" if plan.preset else f"a profile of {plan.workload}"
     return f"{what} over {plan.axis} with other sizes or settings" if plan.axis else what
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from fallline.measure import machine
 from fallline.race import step_costs
 from fallline.race.clock.sessions import ratio_errors
 from fallline.race.contestants import Contestant
 from fallline.race.engine import Engine
+from fallline.race.lineup import Lineup
 from fallline.race.plan import BUDGET, STEPS_CLOCK, Entry, Rules
 from fallline.race.results import Results
 
@@ -50,16 +51,10 @@ class Measuring:
     times are known well enough beside each other.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        results: Results,
-        rules: Rules,
-        entries: Mapping[str, Entry],
-        contestants: Mapping[str, Contestant],
-    ):
-        self._engine, self._results, self._rules = engine, results, rules
-        self._entries, self._contestants = entries, contestants
+    def __init__(self, lineup: Lineup):
+        self._entries, self._contestants = lineup.entries, lineup.contestants
+        self._rules, self._results = lineup.rules, lineup.results
+        self._engine = lineup.engine
 
     def wants_more(self, names: Collection[str]) -> bool:
         """Whether the step times of these contestants are not known well enough on some workload."""

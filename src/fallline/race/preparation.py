@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from fallline.document.numbers import counted
 from fallline.race import step_costs
 from fallline.race.contestants import Contestant
-from fallline.race.engine import Engine
 from fallline.race.engine.messages import FAILED, OUT_OF_MEMORY, End
+from fallline.race.lineup import Lineup
 from fallline.race.measuring import measure_and_store
 from fallline.race.plan import (
     BUDGET,
@@ -19,13 +19,12 @@ from fallline.race.plan import (
     STEPS_CLOCK,
     TARGET,
     Entry,
-    Rules,
     searches,
     target_trials,
     with_settings,
 )
 from fallline.race.progress import Progress, RaceError
-from fallline.race.results import Results, resume
+from fallline.race.results import resume
 from fallline.race.search import Search
 from fallline.race.trial_runner import TrialRunner
 from fallline.race.verdict.memory_budget import too_large
@@ -33,19 +32,11 @@ from fallline.workloads.workload import LOWER
 
 
 class Preparation:
-    def __init__(
-        self,
-        entries: dict[str, Entry],
-        contestants: Mapping[str, Contestant],
-        rules: Rules,
-        results: Results,
-        engine: Engine,
-        progress: Progress,
-        trials: TrialRunner,
-    ):
-        """``entries`` loses the workloads that are left out."""
-        self._entries, self._contestants, self._rules = entries, contestants, rules
-        self._results, self._engine, self._progress, self._trials = results, engine, progress, trials
+    def __init__(self, lineup: Lineup, progress: Progress, trials: TrialRunner):
+        self._lineup = lineup
+        self._entries, self._contestants = lineup.entries, lineup.contestants
+        self._rules, self._results = lineup.rules, lineup.results
+        self._engine, self._progress, self._trials = lineup.engine, progress, trials
         self.found: dict[tuple[str, str], dict[str, Any]] = {}
         """(workload, contestant) → the setting that a search gave it."""
 
@@ -115,7 +106,7 @@ class Preparation:
         """A setting for each contestant on each workload, if the rules ask for a search; the race then runs with it."""
         if not self._rules.search or not self._entries:
             return
-        search = Search(self._entries, self._contestants, self._rules, self._results, expired)
+        search = Search(self._lineup, expired)
         to_run = search.begin()
         if to_run:
             count = sum(row.status is None for row in self._results.rows(SEARCH))

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fallline.race.contestants import Contestant
+from fallline.race.lineup import Lineup
 from fallline.race.measuring import Measuring
-from fallline.race.plan import Entry, Round, Rules, Trial, next_round, trials_of_study, with_settings
+from fallline.race.plan import Round, Trial, next_round, trials_of_study, with_settings
 from fallline.race.results import Results, Row
 from fallline.race.verdict.looks import TIME_IS_UP, over, take
 from fallline.race.verdict.material import material_of
@@ -28,10 +28,7 @@ class Rounds:
 
     def __init__(
         self,
-        entries: Mapping[str, Entry],
-        contestants: Mapping[str, Contestant],
-        rules: Rules,
-        results: Results,
+        lineup: Lineup,
         looked: Callable[[RaceLook], None] = lambda look: None,
         planned: Callable[[int, int], None] = lambda done, total: None,
         clock: Measuring | None = None,
@@ -39,13 +36,14 @@ class Rounds:
         now: Callable[[], float] = time.monotonic,
     ):
         """``found`` has the settings that a search gave to a contestant on a workload."""
-        self._entries, self._contestants, self._rules, self._results = entries, contestants, rules, results
+        self._entries, self._contestants = lineup.entries, lineup.contestants
+        self._rules, self._results = lineup.rules, lineup.results
         self._looked, self._planned, self._clock, self._now = looked, planned, clock, now
         self._found = {} if found is None else found
         self._measures = False
         """Whether steps are measured again at the end of this round: nothing may then run ahead of it."""
-        self._begun = now() - results.seconds_used
-        self._looks = looks_of(results)
+        self._begun = now() - lineup.results.seconds_used
+        self._looks = looks_of(lineup.results)
         self._round = Round({})
         self._open: dict[int, Row] = {}
         """Trials of this round that have not ended."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from fallline.race.contestants import Contestant
 from fallline.race.engine import Engine
+from fallline.race.lineup import Lineup
 from fallline.race.measuring import Measuring
 from fallline.race.plan import BUDGET, RACE, STEPS_CLOCK, Entry, Rules, trials
 from fallline.race.preparation import Preparation
@@ -34,10 +35,10 @@ class Race:
         self.contestants = {contestant.name: contestant for contestant in contestants}
         self.rules, self.results = rules, results
         self.progress = progress or Progress()
-        raced = (self.entries, self.contestants, rules, results, engine)
-        self.trials = TrialRunner(*raced, self.progress, save_every, command)
-        self._preparation = Preparation(*raced, self.progress, self.trials)
-        self.measuring = Measuring(engine, results, rules, self.entries, self.contestants)
+        self._lineup = Lineup(self.entries, self.contestants, rules, results, engine)
+        self.trials = TrialRunner(self._lineup, self.progress, save_every, command)
+        self._preparation = Preparation(self._lineup, self.progress, self.trials)
+        self.measuring = Measuring(self._lineup)
 
     def run(self) -> None:
         """All of it, or what is left of it."""
@@ -65,10 +66,7 @@ class Race:
 
     def _rounds(self) -> Rounds:
         return Rounds(
-            self.entries,
-            self.contestants,
-            self.rules,
-            self.results,
+            self._lineup,
             self.progress.looked,
             self.progress.round_planned,
             self.measuring,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from fallline.race.contestants import Contestant
 from fallline.race.engine.messages import CENSORED, OVER_BUDGET
-from fallline.race.plan import SEARCH, Entry, Rules, search_trials
+from fallline.race.lineup import Lineup
+from fallline.race.plan import SEARCH, search_trials
 from fallline.race.plan.search import one_beyond
 from fallline.race.results import Results, Row
 from fallline.race.verdict import crossing
@@ -19,15 +19,9 @@ from fallline.workloads.workload import LOWER
 class Search:
     """The queue of these trials: as soon as all of a contestant have ended, one beyond its range if that is needed."""
 
-    def __init__(
-        self,
-        entries: Mapping[str, Entry],
-        contestants: Mapping[str, Contestant],
-        rules: Rules,
-        results: Results,
-        expired: Callable[[], bool] = lambda: False,
-    ):
-        self._entries, self._contestants, self._rules, self._results = entries, contestants, rules, results
+    def __init__(self, lineup: Lineup, expired: Callable[[], bool] = lambda: False):
+        self._entries, self._contestants = lineup.entries, lineup.contestants
+        self._rules, self._results = lineup.rules, lineup.results
         self.expired = expired
         self._waiting: deque[Row] = deque()
 

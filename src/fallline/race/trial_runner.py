@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fallline.measure import machine
 from fallline.race import step_costs
 from fallline.race.clock.step_clock import StepClock
-from fallline.race.contestants import Contestant
-from fallline.race.engine import Engine
 from fallline.race.engine.messages import (
     CENSORED,
     CRASHED,
@@ -27,29 +25,20 @@ from fallline.race.engine.messages import (
     Reply,
     RunTrial,
 )
-from fallline.race.plan import BUDGET, RACE, SEARCH, Entry, Rules, target_horizon
+from fallline.race.lineup import Lineup
+from fallline.race.plan import BUDGET, RACE, SEARCH, target_horizon
 from fallline.race.progress import Progress
-from fallline.race.results import Results, Row
+from fallline.race.results import Row
 from fallline.race.trial_queue import FixedQueue, TrialQueue
 from fallline.race.verdict.early_stop import EarlyStop
 from fallline.workloads import Workload
 
 
 class TrialRunner:
-    def __init__(
-        self,
-        entries: Mapping[str, Entry],
-        contestants: Mapping[str, Contestant],
-        rules: Rules,
-        results: Results,
-        engine: Engine,
-        progress: Progress,
-        save_every: float | None,
-        command: Sequence[str],
-    ):
-        """``entries`` loses the workloads that are left out while the race is prepared."""
-        self._entries, self._contestants, self._rules = entries, contestants, rules
-        self._results, self._engine, self._progress = results, engine, progress
+    def __init__(self, lineup: Lineup, progress: Progress, save_every: float | None, command: Sequence[str]):
+        self._entries, self._contestants = lineup.entries, lineup.contestants
+        self._rules, self._results = lineup.rules, lineup.results
+        self._engine, self._progress = lineup.engine, progress
         self._save_every, self._command = save_every, command
         self.unable: dict[tuple[str, str], End] = {}
         """(workload, contestant) → why it could not take a step."""

@@ -6,26 +6,20 @@ import dataclasses
 import hashlib
 import json
 import sqlite3
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fallline.measure import machine
-from fallline.measure.store import Schema, Store, StoreError
+from fallline.measure import machine, runs
+from fallline.measure.store import Schema, Store
 from fallline.step.plan import Cell
 
 SCHEMA = Schema(
     "step results",
     0x666C7374,
     1,
-    """
-create table run (
-    id integer primary key,
-    started text not null,
-    command text not null,
-    machine text not null
-);
+    runs.TABLE
+    + """
 create table cell (
     id integer primary key,
     key text not null unique,
@@ -57,9 +51,6 @@ create table memory (
 ) without rowid;
 """,
 )
-
-SAME_MACHINE = ("cpu", "architecture", "cores", "instruction_set", "versions")
-"""Facts of two runs that must agree if one file is to hold both."""
 
 
 @dataclasses.dataclass
@@ -102,21 +93,9 @@ class Results:
     def begin(self, command: dict[str, Any]) -> None:
         """Records this run's circumstances; refuses a file of another machine or of other versions."""
         here = machine.describe()
-        rows = self.store.rows("select started, machine from run order by id desc limit 1")
-        if rows:
-            before = json.loads(rows[0]["machine"])
-            for fact in SAME_MACHINE:
-                if before.get(fact) != here[fact]:
-                    raise StoreError(
-                        f"{self.store.path}: measured on {rows[0]['started']} with {fact} {before.get(fact)}, "
-                        f"here it is {here[fact]}; name another file with --out"
-                    )
+        runs.refuse_another_machine(self.store, here)
         with self.store.transaction() as database:
-            added = database.execute(
-                "insert into run (started, command, machine) values (?, ?, ?)",
-                (_now(), json.dumps(command, default=str), json.dumps(here)),
-            )
-        self.run = added.lastrowid
+            self.run = runs.add_run(database, command, here)
 
     def machines(self, records: Sequence[CellRecord]) -> list[dict[str, Any]]:
         """Circumstances of the runs that these records come from, oldest first."""
@@ -145,7 +124,7 @@ class Results:
             _delete(database, record.cell)
             added = database.execute(
                 "insert into cell (key, run, measured, label, specification, facts) values (?, ?, ?, ?, ?, ?)",
-                (record.cell.key, self.run, _now(), record.cell.label, specification, json.dumps(record.facts)),
+                (record.cell.key, self.run, runs.now(), record.cell.label, specification, json.dumps(record.facts)),
             )
             number = added.lastrowid
             for arm in record.arms.values():
@@ -182,7 +161,7 @@ class Results:
         with self.store.transaction() as database:
             database.execute(
                 "insert or replace into memory (key, run, measured, facts) values (?, ?, ?, ?)",
-                (key, self.run, _now(), json.dumps(facts)),
+                (key, self.run, runs.now(), json.dumps(facts)),
             )
 
     def forget_memory(self) -> None:
@@ -210,7 +189,3 @@ def data_id(records: Sequence[CellRecord], memory: Mapping[str, Mapping[str, Any
     if memory:
         digest.update(json.dumps(memory, sort_keys=True).encode())
     return digest.hexdigest()[:10]
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

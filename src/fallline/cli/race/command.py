@@ -11,7 +11,7 @@ import typer
 
 from fallline.cli.exit_codes import BadInput, failing_with
 from fallline.cli.options import grouped
-from fallline.cli.output import Figures, Out, Shown, check_figures, check_out, draw, emit
+from fallline.cli.output import Figures, Written, check_figures, draw, emit
 from fallline.cli.race.options import Design, Entered, Retired, Running
 from fallline.cli.race.request import Request, read_request
 from fallline.cli.race.retired import check_retired
@@ -31,19 +31,17 @@ def race(
     plan: Annotated[bool, typer.Option("--plan", help="Say what would run: counts, hours, memory, and end.")] = False,
     figures: Figures = None,
     log: Log = None,
-    shown: Shown,
+    shown: Written,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No progress; the leaderboard and the verdict only.")
     ] = False,
-    out: Out = None,
 ) -> None:
     """Race optimizers to a target. Without arguments five of them race on `chars`, in rounds until one can be taken.
 
     `fallline contestants` lists those that can race; `fallline results` shows, exports or calibrates a stored race.
     """
     check_retired(retired, entered, running)
-    form = shown.chosen
-    check_out(out)
+    form = shown.checked()
     check_figures(figures)
     check_log(log)
     from fallline.race.document import plan_document
@@ -57,13 +55,13 @@ def race(
 
             jobs = _jobs(running)
             made = estimate(request.entries, request.contestants, request.rules, jobs, request.path)
-            emit(plan_document(made), form, out=out)
+            emit(plan_document(made), form, out=shown.out)
             return
         summary = _run(request, running, quiet or form == "json")
     shown_race = document_of(summary, request.path)
     if figures is not None:
         draw(shown_race.figures, figures, quiet)
-    emit(shown_race, form, out=out, quiet=quiet)
+    emit(shown_race, form, out=shown.out, quiet=quiet)
     if log is not None:
         from fallline.race.logged import material_of
 

@@ -5,19 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.resources
 
-from fallline.document.blocks import (
-    Block,
-    Document,
-    Heading,
-    Note,
-    Paragraph,
-    Snippet,
-    Table,
-    Verdict,
-    bars_table,
-    map_table,
-)
-from fallline.document.figures import HeatMap, StackedBars
+from fallline.document.blocks import Block, Document, Heading, Note, Paragraph, Snippet, Verdict, as_table
 from fallline.document.html.tables import table_element
 from fallline.document.html.tags import element, prose, text
 
@@ -34,13 +22,10 @@ def _style() -> str:
 
 
 def _shown(block: Block) -> str:
-    if isinstance(block, HeatMap):
-        block = map_table(block)
-    if isinstance(block, StackedBars):
-        block = bars_table(block)
-    if isinstance(block, Table):
-        title = element("p", element("strong", text(block.title))) if block.title else ""
-        return title + table_element(block)
+    table = as_table(block)
+    if table is not None:
+        title = element("p", element("strong", text(table.title))) if table.title else ""
+        return title + table_element(table)
     if isinstance(block, Verdict):
         return element("p", prose(block.sentence), class_="verdict")
     if isinstance(block, Snippet):
