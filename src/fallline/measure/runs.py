@@ -1,4 +1,4 @@
-"""The runs of a results file: when and by which command it was written, and on which machine."""
+"""The runs of a results file: when, by which command and on which machine."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fallline.optim.checkpoint import HEADER, OWN, check_usual
+from fallline.optim.checkpoint import check_usual
+from fallline.optim.checkpoint_header import HEADER, OWN
 from fallline.optim.dtensor_states import as_dtensors, locals_of
 from fallline.optim.group_reader import RULE
 from fallline.optim.hyperparameters import STEP

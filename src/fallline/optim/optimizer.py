@@ -9,26 +9,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.parameter import is_lazy
 
 from fallline.distributed.ranks import Ranks
 from fallline.lower.coupled import Joiner, check_coupled, run_coupled
 from fallline.lower.executor import Deferred, Executor, StepScalars
 from fallline.lower.item import Place
-from fallline.optim import checkpoint, modes
+from fallline.optim import checkpoint, modes, new_group
 from fallline.optim.binding import Outdated, bind
 from fallline.optim.clipping import gradient_factor, note_overflow, unscale_gradients
 from fallline.optim.empty_step import only_makes_states
 from fallline.optim.entry_points import remind, run_entry
 from fallline.optim.explain import Explanation, explain
-from fallline.optim.group_reader import MODE, RULE, GroupReader, Readers, check_must_match
-from fallline.optim.hyperparameters import STEP
-from fallline.optim.layout import refuse_repeated
+from fallline.optim.group_reader import GroupReader, Readers
 from fallline.optim.lost_updates import warn_of_lost_updates
 from fallline.optim.options import (
     GROUP_OPTIONS,
     OPTIMIZER_OPTIONS,
-    check_group_keys,
     check_optimizer_options,
     state_dtype_name,
 )
@@ -39,7 +35,6 @@ from fallline.optim.planning import Scope, make_plan, scope_of_step, whole_scope
 from fallline.optim.printed import Printed
 from fallline.optim.roster import Roster
 from fallline.optim.routing import route_by_shape
-from fallline.optim.scalars import shared_lrs
 from fallline.optim.sparse import Sparse, run_sparse
 from fallline.optim.team import Team
 from fallline.optim.torch_hooks import GLOBAL_HOOKS, frame_callback, profiler_enabled, with_hooks
@@ -137,55 +132,18 @@ class RuleOptimizer(torch.optim.Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds a group; ``"rule": "adamw"`` gives it another rule than the optimizer's, with that rule's defaults."""
         reader = self._readers.of(param_group) if isinstance(param_group, dict) else self._readers.own
-        options = {**GROUP_OPTIONS, **reader.description.defaults, **reader.description.torch_group}
-        check_group_keys(param_group, {RULE, *options, *reader.group_states}, type(self).__name__)
-        if "state_dtype" in param_group:
-            param_group["state_dtype"] = state_dtype_name(param_group["state_dtype"])
-        if reader is not self._readers.own:
-            shared = {name: self.defaults[name] for name in GROUP_OPTIONS if name not in reader.description.defaults}
-            own = {**reader.description.settings(param_group), **reader.description.torch_group}
-            for name, value in {**shared, **own}.items():
-                param_group.setdefault(name, value)
-        reader.check({**self.defaults, **param_group})
-        refuse_repeated(param_group)
+        new_group.complete(param_group, reader, self._readers, self.defaults)
         super().add_param_group(param_group)
         group = self.param_groups[-1]
-        if reader is not self._readers.own:
-            for name in self.defaults:
-                if name not in options:
-                    del group[name]  # torch has put in what the optimizer's own rule needs
+        new_group.keep_own_options(group, reader, self._readers, self.defaults)
         try:
-            self._check_new_group(group, reader)
+            new_group.check(self.param_groups, self._readers)
         except Exception:
             self.param_groups.pop()
             raise
-        self._begin_group(group, reader)
-        self._plan = None
-
-    def _check_new_group(self, group: dict[str, Any], reader: GroupReader) -> None:
-        for index, param in enumerate(group["params"]):
-            if not is_lazy(param):  # which has no shape before the first forward pass: looked at when it steps
-                reader.check_member(group, len(self.param_groups) - 1, index)
-        reader.check_formats(group)
-        readers = self._readers.of_all(self.param_groups)
-        shared_lrs(readers, self.param_groups)
-        check_must_match(self.param_groups, readers)
-
-    def _begin_group(self, group: dict[str, Any], reader: GroupReader) -> None:
-        """The numbers that a group keeps beside its options, at their start."""
-        alike = [other for other in self.param_groups[:-1] if self._readers.of(other).rule is reader.rule]
-        for name, state in reader.rule.states.items():
-            if state.shape == "optimizer" and alike:
-                group[name] = alike[0][name]
-            elif state.shape in ("group", "optimizer"):
-                # A number of the whole optimizer starts from its own arguments, not from those of a group.
-                start = self.defaults if state.shape == "optimizer" and reader is self._readers.own else group
-                group.setdefault(name, float(reader.initial(state, start)))
-        if reader.rule.counts == "group":
-            group.setdefault(STEP, 0)
+        new_group.begin(self.param_groups, self._readers, self.defaults)
         self._join_team(group, reader)
-        if reader.description.has_modes:
-            group[MODE] = alike[0].get(MODE, True) if alike else True
+        self._plan = None
 
     def _join_team(self, group: Mapping[str, Any], reader: GroupReader) -> None:
         """Finds the processes that have the other parts of parameters, if these are DTensors."""

@@ -49,16 +49,18 @@ from fallline.rules import choice, direction, maximum, nonneg, rule, sqrt, stati
 TORCH, OPTAX, PAPER = 0, 1, 2
 
 
+def decayed(p, g, lr, weight_decay, decoupled):
+    """The parameter and the gradient after weight decay, which AdamW takes from the weights and Adam adds to g."""
+    return (p * (1 - lr * weight_decay), g) if decoupled else (p, g + weight_decay * p)
+
+
 @rule(betas=("beta1", "beta2"), derive={"final": lambda variant: variant != "torch"})
 def adam(
     p, g, exp_avg, exp_avg_sq: nonneg, max_exp_avg_sq: nonneg(when="amsgrad"), *,
     lr, beta1, beta2, eps, weight_decay, amsgrad: static, decoupled_weight_decay: static,
     variant: choice("torch", "optax", "paper"), final: static, step,
 ):  # fmt: skip
-    if decoupled_weight_decay:
-        p = p * (1 - lr * weight_decay)
-    else:
-        g = g + weight_decay * p
+    p, g = decayed(p, g, lr, weight_decay, decoupled_weight_decay)
     exp_avg = beta1 * exp_avg + (1 - beta1) * g
     exp_avg_sq = beta2 * exp_avg_sq + (1 - beta2) * g * g
     correction1, correction2 = 1 - beta1**step, 1 - beta2**step

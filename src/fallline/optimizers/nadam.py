@@ -33,6 +33,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
+from fallline.optimizers.adam import decayed
 from fallline.optimizers.description import describe
 from fallline.rules import direction, nonneg, nonnegative, rule, scalar, sqrt, static
 
@@ -42,10 +43,7 @@ def nadam(
     p, g, exp_avg, exp_avg_sq: nonneg, mu_product: scalar(init=1.0), *,
     lr, beta1, beta2, eps, weight_decay, momentum_decay: nonnegative, decoupled_weight_decay: static, step,
 ):  # fmt: skip
-    if decoupled_weight_decay:
-        p = p * (1 - lr * weight_decay)
-    else:
-        g = g + weight_decay * p
+    p, g = decayed(p, g, lr, weight_decay, decoupled_weight_decay)
     mu = beta1 * (1 - 0.5 * 0.96 ** (step * momentum_decay))
     mu_next = beta1 * (1 - 0.5 * 0.96 ** ((step + 1) * momentum_decay))
     mu_product = mu_product * mu

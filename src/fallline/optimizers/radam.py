@@ -34,6 +34,7 @@ References:
 """
 
 # mypy: disable-error-code=no-untyped-def
+from fallline.optimizers.adam import decayed
 from fallline.optimizers.description import describe
 from fallline.rules import direction, nonneg, rule, sqrt, static, where
 
@@ -43,10 +44,7 @@ def radam(
     p, g, exp_avg, exp_avg_sq: nonneg, *,
     lr, beta1, beta2, eps, weight_decay, decoupled_weight_decay: static, step,
 ):  # fmt: skip
-    if decoupled_weight_decay:
-        p = p * (1 - lr * weight_decay)
-    else:
-        g = g + weight_decay * p
+    p, g = decayed(p, g, lr, weight_decay, decoupled_weight_decay)
     exp_avg = beta1 * exp_avg + (1 - beta1) * g
     exp_avg_sq = beta2 * exp_avg_sq + (1 - beta2) * g * g
     most = 2 / (1 - beta2) - 1

@@ -10,8 +10,10 @@ import math
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
+
+from fallline.workloads import gpt
 
 VOCABULARY, CONTEXT = 49280, 2048
 DROPOUT = 0.1
@@ -47,23 +49,23 @@ class Gpt2(NamedTuple):
         return Model(self)
 
 
+def _published(size: str) -> Gpt2:
+    shape = gpt.SIZES[size]
+    return Gpt2(shape.heads, shape.layers, shape.width, shape.vocabulary, shape.context)
+
+
 PUBLISHED = {
-    "gpt2-small": Gpt2(12, 12, 768, 50257, 1024),
-    "gpt2-medium": Gpt2(16, 24, 1024, 50257, 1024),
-    "gpt2-large": Gpt2(20, 36, 1280, 50257, 1024),
-    "gpt2-xl": Gpt2(25, 48, 1600, 50257, 1024),
+    "gpt2-small": _published("gpt2"),
+    "gpt2-medium": _published("gpt2-medium"),
+    "gpt2-large": _published("gpt2-large"),
+    "gpt2-xl": _published("gpt2-xl"),
 }
 
 
-class Block(nn.Module):
-    def __init__(self, heads: int, width: int):
-        super().__init__()
-        self.heads = heads
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+class Block(gpt.Block):
+    """The same layers, with the scores of attention in memory, and with dropout."""
 
-    def forward(self, x: Tensor, future: Tensor) -> Tensor:
+    def forward(self, x: Tensor, future: Tensor) -> Tensor:  # type: ignore[override]  # all blocks share one mask
         x = x + self._drop(self.out(self._attention(self.norm1(x), future)))
         return x + self._drop(self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh")))
 
@@ -80,17 +82,15 @@ class Block(nn.Module):
         return functional.dropout(x, DROPOUT, self.training)
 
 
-class Model(nn.Module):
+class Model(gpt.GPT):
+    """Tokens → the loss of predicting each next one."""
+
+    block = Block
+
     def __init__(self, config: Gpt2):
-        super().__init__()
-        self.config = config
-        self.tokens = nn.Embedding(config.vocabulary, config.width)
-        self.positions = nn.Embedding(config.context, config.width)
-        self.blocks = nn.ModuleList(Block(config.heads, config.width) for _ in range(config.layers))
-        self.norm = nn.LayerNorm(config.width)
+        super().__init__(gpt.Shape(config.layers, config.heads, config.width, config.context, config.vocabulary))
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """The loss of predicting each next token."""
         length = tokens.shape[1]
         device = tokens.device
         x = self.tokens(tokens) + self.positions(torch.arange(length, device=device))

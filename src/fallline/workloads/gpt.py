@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from typing import Any
+from typing import Any, ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -107,12 +107,14 @@ class GPT(nn.Module):
     ``checkpointing`` keeps only the input of each block and computes the block again in the backward pass.
     """
 
+    block: ClassVar[type[Block]] = Block
+
     def __init__(self, shape: Shape, checkpointing: bool = False):
         super().__init__()
         self.shape, self.checkpointing = shape, checkpointing
         self.tokens = nn.Embedding(shape.vocabulary, shape.width)
         self.positions = nn.Embedding(shape.context, shape.width)
-        self.blocks = nn.ModuleList(Block(shape.width, shape.heads) for _ in range(shape.layers))
+        self.blocks = nn.ModuleList(self.block(shape.width, shape.heads) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.width)
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
