@@ -30,6 +30,7 @@ struct fl_operand {
 struct fl_tensor {
     int64_t numel;
     int64_t first;              // the logical index of its first element in the whole parameter
+    int64_t whole;              // the elements of the whole parameter
     int64_t batch, rows, cols;  // the view that reductions use; flat: 1, 1, numel
     const int64_t* sizes;       // for strided operands
     int32_t ndim;

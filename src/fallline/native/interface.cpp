@@ -217,7 +217,7 @@ FL_API int64_t fl_layout(int64_t* out, int64_t n) {
     const int64_t layout[] = {
         sizeof(fl_operand), offsetof(fl_operand, data), offsetof(fl_operand, scale), offsetof(fl_operand, strides),
         offsetof(fl_operand, format), offsetof(fl_operand, stochastic), offsetof(fl_operand, key), offsetof(fl_operand, edges),
-        sizeof(fl_tensor), offsetof(fl_tensor, numel), offsetof(fl_tensor, first), offsetof(fl_tensor, batch),
+        sizeof(fl_tensor), offsetof(fl_tensor, numel), offsetof(fl_tensor, first), offsetof(fl_tensor, whole), offsetof(fl_tensor, batch),
         offsetof(fl_tensor, rows), offsetof(fl_tensor, cols), offsetof(fl_tensor, sizes), offsetof(fl_tensor, ndim),
         offsetof(fl_tensor, set), offsetof(fl_tensor, operands), offsetof(fl_tensor, low_precision_copy),
         offsetof(fl_tensor, small), offsetof(fl_tensor, first_chunk), offsetof(fl_tensor, first_tile),

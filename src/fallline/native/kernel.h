@@ -22,6 +22,7 @@ struct fl_segment {
     // Only for kernels on 8-bit states, whose segments are whole blocks; by operand, null for one without codes.
     uint8_t* const* codes;
     float* const* scales;
+    float* const* values;      // room for the new states, or null, also the array: nobody needs them
 };
 
 // Between passes: scalars and small arrays of one parameter.
@@ -218,7 +219,7 @@ constexpr uint64_t fl_folded(uint64_t first, Rest... rest) {
 constexpr uint64_t FL_KERNEL_LAYOUT = fl_folded(
     sizeof(fl_segment), offsetof(fl_segment, n), offsetof(fl_segment, ahead), offsetof(fl_segment, io),
     offsetof(fl_segment, s), offsetof(fl_segment, col), offsetof(fl_segment, out), offsetof(fl_segment, col_out),
-    offsetof(fl_segment, codes), offsetof(fl_segment, scales),
+    offsetof(fl_segment, codes), offsetof(fl_segment, scales), offsetof(fl_segment, values),
     sizeof(fl_small), offsetof(fl_small, batch), offsetof(fl_small, rows), offsetof(fl_small, cols),
     offsetof(fl_small, host), offsetof(fl_small, scalar), offsetof(fl_small, vec), offsetof(fl_small, state),
     offsetof(fl_small, round),

@@ -50,7 +50,7 @@ void reduce_tile(const fl_job* job, const fl_tensor& t, int64_t tile, int64_t ti
         }
     }
     float *io[FL_MAX_OPERANDS], *col_out[FL_MAX_REDUCTIONS];
-    fl_segment segment{0, fl_ahead, io, s, place.col, out, col_out, nullptr, nullptr};
+    fl_segment segment{0, fl_ahead, io, s, place.col, out, col_out, nullptr, nullptr, nullptr};
     for (int64_t r = 0; r < height; ++r) {
         const int64_t row = row0 + r;
         for (int i = 0; i < n_out; ++i) out[i] = targets[i].is_max ? -HUGE_VAL : 0.0;

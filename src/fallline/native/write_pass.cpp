@@ -57,7 +57,7 @@ int64_t write_packed(const fl_job* job, const fl_tensor& t, int64_t start, int64
             codes[o] = static_cast<uint8_t*>(operand.data) + e;
             scales[o] = operand.scale + block;
         }
-        const fl_segment segment{FL_STAGE, fl_ahead, io, s, nullptr, nullptr, nullptr, codes, scales};
+        const fl_segment segment{FL_STAGE, fl_ahead, io, s, nullptr, nullptr, nullptr, codes, scales, nullptr};
         p.entry->packed(&segment);
     }
     return done;
@@ -66,13 +66,64 @@ int64_t write_packed(const fl_job* job, const fl_tensor& t, int64_t start, int64
 // The number of elements from e on that lie in the same stage.
 inline int64_t room_in_stage(const fl_tensor& t, int64_t e) { return FL_STAGE - (e + fl_skew(t)) % FL_STAGE; }
 
+// Whether [start, start + n) is a part of a stage that the whole parameter fills, and other pieces have the rest of it.
+inline bool is_cut(const fl_tensor& t, int64_t start, int64_t n) {
+    const int64_t at = t.first + start;
+    return n < FL_STAGE && at - at % FL_STAGE + FL_STAGE <= t.whole;
+}
+
+// Runs the last pass over such a part as over the whole stage, so that its bits are those of the whole parameter: in memory
+// where the elements of other pieces are zeros.  Returns whether it did: a code that means NaN is for the plain pass.
+bool write_cut(const fl_job* job, const fl_tensor& t, int64_t start, int64_t n, const float* s, Staged& staged) {
+    const fl_program& p = *job->program;
+    const int64_t skew = fl_skew(t), at = (start + skew) % FL_STAGE, first = at / I8_BLOCK;
+    const int64_t block = (start + skew) / I8_BLOCK - skew / I8_BLOCK, blocks = (at + n - 1) / I8_BLOCK - first + 1;
+    alignas(64) uint8_t stage_codes[FL_MAX_OPERANDS][FL_STAGE];
+    float stage_scales[FL_MAX_OPERANDS][FL_STAGE / I8_BLOCK];
+    float* io[FL_MAX_OPERANDS];
+    uint8_t* codes[FL_MAX_OPERANDS];
+    float* scales[FL_MAX_OPERANDS];
+    for (int o = 0; o < p.n_operands; ++o) {
+        const fl_operand& operand = t.operands[o];
+        io[o] = staged.operand[o];
+        if (!(p.packable >> o & 1)) {
+            std::memset(io[o], 0, sizeof staged.operand[o]);
+            std::memcpy(io[o] + at, static_cast<const float*>(operand.data) + start, sizeof(float) * n);
+            continue;
+        }
+        for (int64_t b = 0; b < blocks; ++b)
+            if (fl_vec::has_nan(operand.scale[block + b])) return false;
+        codes[o] = stage_codes[o];
+        scales[o] = stage_scales[o];
+        std::memset(codes[o], 0, sizeof stage_codes[o]);
+        std::memcpy(codes[o] + at, static_cast<const uint8_t*>(operand.data) + start, n);
+        std::memset(scales[o], 0, sizeof stage_scales[o]);
+        std::memcpy(scales[o] + first, operand.scale + block, sizeof(float) * blocks);
+    }
+    const fl_segment segment{FL_STAGE, 0, io, s, nullptr, nullptr, nullptr, codes, scales, io};
+    p.entry->packed(&segment);
+    for (int o = 0; o < p.n_operands; ++o) {
+        const fl_operand& operand = t.operands[o];
+        if (!(p.writes >> o & 1)) continue;
+        if (!(p.packable >> o & 1)) {
+            std::memcpy(static_cast<float*>(operand.data) + start, io[o] + at, sizeof(float) * n);
+            continue;
+        }
+        // A block at the edge of the piece has no scale yet: its values are kept.
+        if (operand.edges) keep_edges(t, operand, start, n, io[o] + at);
+        std::memcpy(static_cast<uint8_t*>(operand.data) + start, codes[o] + at, n);
+        std::memcpy(operand.scale + block, scales[o] + first, sizeof(float) * blocks);
+    }
+    return true;
+}
+
 // The last pass over [start, start + n) of a parameter.
 void write_range(const fl_job* job, fl_tensor& t, int64_t start, int64_t n, bool direct, float* s, Place& place,
                  Staged& staged) {
     const fl_program& p = *job->program;
     const fl_kernel kernel = p.entry->passes[p.n_passes - 1];
     float* io[FL_MAX_OPERANDS];
-    fl_segment segment{n, fl_ahead, io, s, place.col, nullptr, nullptr, nullptr, nullptr};
+    fl_segment segment{n, fl_ahead, io, s, place.col, nullptr, nullptr, nullptr, nullptr, nullptr};
     // Calls the kernel on [at, at + m) of the parameter, whose operands begin at block; rows are segments of their own.
     const auto compute = [&](float* const* block, int64_t at, int64_t m) {
         for (int64_t done = 0; done < m;) {
@@ -148,7 +199,8 @@ void write_chunks(const fl_job* job, fl_tasks& tasks, int worker) {
                 if (packed && room_in_stage(t, at) == FL_STAGE) at += write_packed(job, t, at, end - at, s);
                 // The rest: all elements, or one stage with a NaN or at an edge of the piece.
                 const int64_t rest = packed ? std::min(end - at, room_in_stage(t, at)) : end - at;
-                if (rest > 0) write_range(job, t, at, rest, direct, s, place, staged);
+                const bool done = packed && rest > 0 && is_cut(t, at, rest) && write_cut(job, t, at, rest, s, staged);
+                if (!done && rest > 0) write_range(job, t, at, rest, direct, s, place, staged);
                 at += rest;
             }
         }

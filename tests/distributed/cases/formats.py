@@ -1,9 +1,7 @@
 """Low-bit states of pieces, for every optimizer that can store them.
 
-In torch operations a block that is cut is computed like any other, so that pieces of elementwise rules agree with the
-whole bit for bit.  Native kernels for 8 bits add and multiply at once in whole stages of 1,024 elements, and one after
-the other in a stage that is cut, so that a code there may differ by one.  The same holds for sums that are added in
-another order.  Rules that step by signs make much of such a code.
+A block that is cut is computed like any other, so that pieces of elementwise rules agree with the whole bit for bit.
+Sums of pieces are added in another order, so that a value between two codes may take the other one.
 """
 
 from __future__ import annotations
@@ -12,17 +10,18 @@ import functools
 from collections.abc import Callable
 
 import fallline
-from tests.distributed.cases.sharded import steps_as_the_whole
+from tests.distributed.cases.sharded import NEAR, steps_as_the_whole
 
 A_CODE = {"int8": 5e-3, "int4": 5e-2}
 """The difference that codes apart by one may make in 20 steps, relative to the largest weight."""
-CUT_ALIKE = {("int8", "foreach"), ("int4", "foreach"), ("int4", "fastest")}
-"""Where a block that is cut is computed as one that is not."""
+AT_CODES = {"adafactor", "amos", "mars"}
+"""Rules whose sums have been seen to move a value to the other code."""
 LOWERINGS: dict[str, dict[str, bool]] = {"foreach": {"foreach": True, "fused": False}, "fastest": {}}
 
 
 def low_bit_steps(name: str, format: str, lowering: str) -> None:
-    steps_as_the_whole(name, format, A_CODE[format], (format, lowering) in CUT_ALIKE, **LOWERINGS[lowering])
+    near = A_CODE[format] if name in AT_CODES else NEAR
+    steps_as_the_whole(name, format, near, **LOWERINGS[lowering])
 
 
 CASES: dict[str, Callable[[], None]] = {

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 import fallline
+from fallline.optim.registry import find
 from tests.distributed.cases.models import give_gradients, largest_difference
 
 
@@ -62,6 +63,17 @@ def split_work_is_that_of_one_process() -> None:
         assert_same_everywhere(made[2][2])
         if name == "muon":
             assert 0 < owned(made[3]) < len(made[3]._pieces.owners), "the work is split"
+
+
+def every_matrix_optimizer_splits_in_every_format() -> None:
+    for name in fallline.list_optimizers():
+        if not find(name).rule.calls_matrix_functions:
+            continue
+        for state_dtype in ("float32", "int8"):
+            if state_dtype in fallline.info(name).formats:
+                made = pair(name, state_dtype=state_dtype)
+                steps(made, 0, 20)
+                assert largest_difference(made[2], made[0]) < 1e-6, (name, state_dtype)
 
 
 def checkpoints_have_the_states_of_all_owners() -> None:
@@ -128,6 +140,7 @@ CASES: dict[str, Callable[[], None]] = {
     case.__name__: case
     for case in (
         split_work_is_that_of_one_process,
+        every_matrix_optimizer_splits_in_every_format,
         checkpoints_have_the_states_of_all_owners,
         splitting_can_be_turned_off,
         training_through_ddp_steps_all_processes_alike,

@@ -50,13 +50,13 @@ class Both:
         return all(bucket.program.elementwise for bucket in self.alone._plan.buckets)
 
 
-def steps_as_the_whole(name: str, state_dtype: str, near: float = NEAR, exactly: bool = True, **lowering: bool) -> None:
-    """``exactly``: whether elementwise rules must agree bit for bit; others, and all if not, to ``near``."""
+def steps_as_the_whole(name: str, state_dtype: str, near: float = NEAR, **lowering: bool) -> None:
+    """Elementwise rules agree bit for bit, others to ``near``."""
     options = WITH_STATES.get(name, {}) if state_dtype != "float32" else {}
     both = Both(name, state_dtype=state_dtype, **options, **lowering)
     both.step(STEPS)
     difference = both.difference()
-    assert difference <= (0.0 if exactly and both.is_exact else near), difference
+    assert difference <= (0.0 if both.is_exact else near), difference
     counters = {float(entry["step"]) for entry in both.together.state.values()}
     assert counters == {float(entry["step"]) for entry in both.alone.state.values()}
     states = [value for p in both.pieces for value in both.together.state[p].values() if isinstance(value, Tensor)]

@@ -15,7 +15,7 @@ from fallline.lower.native.slots import Slots
 from fallline.lower.native.stages import Stage
 from fallline.rules.program import Program
 
-ABI = 5
+ABI = 6
 """A part of every kernel's name; raise it when kernel.h changes the meaning of a segment."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import addressof, c_double, c_int32, c_int64, c_uint64, c_void_p
+from math import prod
 from typing import Any
 
 import torch
@@ -128,6 +129,7 @@ class NativeExecutor(Executor):
         self.tensors[i] = CTensor(
             numel=item.numel,
             first=item.first,
+            whole=prod(item.whole_shape),
             batch=batch,
             rows=rows,
             cols=cols,

@@ -36,6 +36,7 @@ class CTensor(Structure):
     _fields_ = [
         ("numel", c_int64),
         ("first", c_int64),
+        ("whole", c_int64),
         ("batch", c_int64),
         ("rows", c_int64),
         ("cols", c_int64),

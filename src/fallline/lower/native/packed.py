@@ -90,7 +90,7 @@ class PackedPass(Pass):
         ]
 
     def loops(self, first: Sequence[str], second: Sequence[str]) -> list[str]:
-        begin, tops, rare, factors, codes = [], [], [], [], []
+        begin, tops, rare, factors, codes, kept = [], [], [], [], [], []
         for name in self.packed:
             io, code = self.coded(name)
             self.head[f"uint8_t* q{io} = seg->codes[{io}]; float* z{io} = seg->scales[{io}];"] = None
@@ -99,6 +99,7 @@ class PackedPass(Pass):
             if name in self.program.writes:
                 largest = f"uint32_t m{io}[fl_vec::SPAN / fl_vec::BLOCK];"
                 self.head[f"alignas(64) float b{io}[fl_vec::SPAN]; {largest}"] = None
+                kept.append(io)
                 begin.append(f"fl_vec::vu top{io} = {{}};")
                 tops.append(f"m{io}[b] = fl_vec::largest(top{io});")
                 rare.append(f"z{io}[b] = fl_vec::encode<{code}>(b{io} + base, m{io}[b], q{io} + base);")
@@ -135,6 +136,13 @@ class PackedPass(Pass):
             "        }",
             "    } else {",
             *indent(indent([*block, *rare])),
+            "    }",
+            "}",
+            # A piece of a parameter needs the new states themselves, where a block goes on in another piece.  A call
+            # would take the buffers' addresses, and the compiler then load anew after each store of a code.
+            "if (__builtin_expect(seg->values != nullptr, 0)) {",
+            "    for (int64_t i = 0; i < n; i += fl_vec::WIDTH) {",
+            *(f"        fl_vec::store(seg->values[{io}] + i, fl_vec::load(b{io} + i));" for io in kept),
             "    }",
             "}",
         ]
