@@ -10,6 +10,8 @@ import pytest
 
 from fallline.document import picture
 from fallline.document.drawing.inks import line_style
+from fallline.document.drawing.lines import draw_chart
+from fallline.document.drawing.map import HATCH, draw_map
 from fallline.document.figures import Axis, Chart, Mark, Series
 from tests.document import CHART, DOCUMENT, MAP
 
@@ -32,7 +34,7 @@ def test_a_chart_has_its_lines_bands_axes_and_ticks() -> None:
     made = axes()
     band = Series("b", [0, 1, 2], [0, 0.5, 1], low=[0, 0.4, 0.9], high=[0, 0.6, 1.1])
     ticks = Axis("share", -0.01, 1.01, {0.0: "0/2", 0.5: "1/2", 1.0: "2/2"})
-    picture.draw_chart(made, Chart("c", "A title", Axis("x", 0, 2), ticks, [*CHART.series, band]))
+    draw_chart(made, Chart("c", "A title", Axis("x", 0, 2), ticks, [*CHART.series, band]))
     assert [line.get_label() for line in made.get_lines()] == ["a", "b"]
     assert made.get_lines()[1].get_xydata().tolist() == [[0, 0], [1, 0.5], [2, 1]]
     assert len(made.collections) == 1, "one series has a band"
@@ -48,7 +50,7 @@ def test_a_chart_has_its_caption_its_marks_the_ends_of_lines_and_a_logarithmic_a
         "c", "A title", Axis("x", 0, 2), Axis("loss", 1, 10, log=True), [arrived, Series("b", [0, 2], [9.0, 3.0])],
         caption="median of 3 studies", marks=[Mark(2.0, "target 2")],
     )  # fmt: skip
-    picture.draw_chart(made, chart)
+    draw_chart(made, chart)
     assert {text.get_text() for text in made.texts} == {"median of 3 studies", "target 2"}
     assert made.get_yscale() == "log" and made.get_xscale() == "linear" and made.get_ylim() == (1, 10)
     dots = [line for line in made.get_lines() if line.get_marker() == "o"]
@@ -59,15 +61,15 @@ def test_a_chart_has_its_caption_its_marks_the_ends_of_lines_and_a_logarithmic_a
 
 def test_steps_hold_their_value_until_the_next_point() -> None:
     made = axes()
-    picture.draw_chart(made, CHART)
+    draw_chart(made, CHART)
     assert made.get_lines()[0].get_drawstyle() == "steps-post"
 
 
 def test_tiles_have_words_and_what_was_set_aside_is_hatched() -> None:
     made = axes()
-    picture.draw_map(made, MAP)
+    draw_map(made, MAP)
     assert [text.get_text() for text in made.texts] == ["a 3×\n1 ms", "tie", ""]
-    assert [patch.get_hatch() for patch in made.patches] == [None, None, picture.HATCH, None]
+    assert [patch.get_hatch() for patch in made.patches] == [None, None, HATCH, None]
     assert [text.get_text() for text in made.get_yticklabels()] == ["100", "20,000"]
 
 

@@ -166,9 +166,7 @@ def memory_bandwidth() -> Finding:
 
 def _elements(streams: int) -> int:
     """Four times the largest cache and at least 256 MB, but never more than a tenth of the memory."""
-    units = {"K": 2**10, "M": 2**20, "G": 2**30}
-    sizes = [int(s[:-1]) * units[s[-1]] for s in machine.caches().values() if s[-1:] in units and s[:-1].isdigit()]
-    wanted = max(2**28, 4 * max(sizes, default=0))
+    wanted = max(2**28, 4 * machine.last_level_cache())
     return int(min(wanted, (machine.memory_gib() or 4.0) * 2**30 / 10)) // (4 * streams)
 
 

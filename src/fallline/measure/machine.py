@@ -52,7 +52,9 @@ def caches() -> dict[str, str]:
 def last_level_cache() -> int:
     """The bytes of the largest cache; 32 MiB if the system does not say."""
     units = {"K": 2**10, "M": 2**20, "G": 2**30}
-    sizes = [int(text[:-1]) * units[text[-1]] for text in caches().values() if text[-1] in units]
+    sizes = [
+        int(text[:-1]) * units[text[-1]] for text in caches().values() if text[-1:] in units and text[:-1].isdigit()
+    ]
     return max(sizes, default=32 * 2**20)
 
 

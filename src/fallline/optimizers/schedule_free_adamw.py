@@ -69,6 +69,16 @@ from fallline.rules import (
 SCHEDULEFREE, ALGOPERF = 0, 1
 
 
+def to_average(p, z, *, beta1):
+    """x from y, for evaluation."""
+    return p + (1 - 1 / beta1) * (z - p)
+
+
+def from_average(p, z, *, beta1):
+    """y from x, for training."""
+    return p + (1 - beta1) * (z - p)
+
+
 @rule(betas=("beta1", "beta2"), counts="group", derive={"has_momentum": lambda inner_momentum: inner_momentum > 0})
 def schedule_free_adamw(
     p, g, z: weights, exp_avg_sq: nonneg, exp_avg: signed(when="has_momentum"), lr_max: group, weight_sum: group, *,
@@ -96,15 +106,8 @@ def schedule_free_adamw(
     return y, z - lr * u, exp_avg_sq, exp_avg, lr_max, weight_sum
 
 
-@schedule_free_adamw.entry("eval", writes=["p"])
-def to_average(p, z, *, beta1):
-    return p + (1 - 1 / beta1) * (z - p)
-
-
-@schedule_free_adamw.entry("train", writes=["p"])
-def from_average(p, z, *, beta1):
-    return p + (1 - beta1) * (z - p)
-
+schedule_free_adamw.entry("eval", writes=["p"])(to_average)
+schedule_free_adamw.entry("train", writes=["p"])(from_average)
 
 ScheduleFreeAdamW = describe(
     schedule_free_adamw,

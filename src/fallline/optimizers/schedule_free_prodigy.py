@@ -45,6 +45,7 @@ References:
 
 # mypy: disable-error-code=no-untyped-def
 from fallline.optimizers.description import describe
+from fallline.optimizers.schedule_free_adamw import from_average, to_average
 from fallline.rules import (
     abs,
     maximum,
@@ -96,15 +97,8 @@ def schedule_free_prodigy(
     )  # fmt: skip
 
 
-@schedule_free_prodigy.entry("eval", writes=["p"])
-def to_average(p, z, *, beta1):
-    return p + (1 - 1 / beta1) * (z - p)
-
-
-@schedule_free_prodigy.entry("train", writes=["p"])
-def from_average(p, z, *, beta1):
-    return p + (1 - beta1) * (z - p)
-
+schedule_free_prodigy.entry("eval", writes=["p"])(to_average)
+schedule_free_prodigy.entry("train", writes=["p"])(from_average)
 
 ScheduleFreeProdigy = describe(
     schedule_free_prodigy,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fallline.cli.output import ShownShort
+from fallline.cli.output import Figures, ShownShort
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,9 +110,7 @@ class Questions:
             help="Adds a twin of each 8-bit arm with float32 states where names match: 'tokens*,norm*=float32'.",
         ),
     ] = None
-    figures: Annotated[
-        Path | None, typer.Option("--figures", metavar="DIR", help="Write the figures there, as PNG and SVG.")
-    ] = None
+    figures: Figures = None
 
 
 @dataclasses.dataclass(frozen=True)
