@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
@@ -46,6 +47,37 @@ def fully_shard_trains_as_one_process() -> None:
         difference = largest_difference(list(together.parameters()), list(alone.parameters()))
         assert difference < near, (name, difference)
         torch.testing.assert_close(optimizers[0].grad_norm, optimizers[1].grad_norm, rtol=near, atol=0.0)
+
+
+class Tied(nn.Module):
+    """An embedding whose weights are also the head's; its rows and the hidden layer's are cut unevenly."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding, self.hidden, self.head = nn.Embedding(11, 17), nn.Linear(17, 17), nn.Linear(17, 11, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.tanh(self.hidden(self.embedding(tokens))))
+
+
+def tied_weights_are_stepped_once() -> None:
+    for name in ("adamw", "muon"):
+        alone, together = Tied(), Tied()
+        fully_shard(together)
+        models = (alone, together)
+        optimizers = [fallline.create(name, model) for model in models]
+        tokens = torch.randint(0, 11, (24,), generator=torch.Generator().manual_seed(1))
+        for _ in range(3):
+            for model, optimizer in zip(models, optimizers, strict=True):
+                nn.functional.cross_entropy(model(tokens), tokens.roll(1)).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        assert together.head.weight is together.embedding.weight
+        assert [sum(len(g["params"]) for g in optimizer.param_groups) for optimizer in optimizers] == [3, 3]
+        difference = largest_difference(list(together.parameters()), list(alone.parameters()))
+        assert difference < (1e-5 if name == "adamw" else 2e-3), (name, difference)
 
 
 def clipping_has_one_norm() -> None:
@@ -258,6 +290,7 @@ CASES: dict[str, Callable[[], None]] = {
     case.__name__: case
     for case in (
         fully_shard_trains_as_one_process,
+        tied_weights_are_stepped_once,
         clipping_has_one_norm,
         a_norm_counts_copies_once,
         an_overflow_in_one_piece_skips_the_step_everywhere,
