@@ -44,7 +44,8 @@ def chart_figure(chart: Chart) -> dict[str, Any]:
         entry = {"name": series.name, "colour": style["color"], "dash": style["dash"], "extends": series.extends}
         made = [_dots(series, style, number - 1)] if series.scattered else _traces(chart, series, style)
         places = range(len(traces), len(traces) + len(made))
-        entry |= {"traces": list(places), "line": places[-1], "band": list(places[:2]) if len(made) == 3 else None}
+        banded = series.low is not None and not series.scattered
+        entry |= {"traces": list(places), "line": places[2 if banded else 0], "band": list(places[:2]) if banded else None}
         entry |= {"dash": "dot", "symbol": _symbol(number - 1)} if series.scattered else {}
         traces += made
         listed.append(entry)
@@ -63,7 +64,7 @@ def _symbol(index: int) -> str:
 
 
 def _traces(chart: Chart, series: Series, style: dict[str, Any]) -> list[dict[str, Any]]:
-    """The line of a series, after both edges of its band if it has one."""
+    """The line of a series, after both edges of its band and before the dot at its end, as far as it has them."""
     shape = "hv" if chart.steps else "linear"
     line = {**style, "shape": shape}
     shared = {"type": "scatter", "x": packed(series.x), "name": plain(series.name)}
@@ -74,14 +75,19 @@ def _traces(chart: Chart, series: Series, style: dict[str, Any]) -> list[dict[st
         filled = {"fill": "tonexty", "fillcolor": f"{style['color']}/{BAND}"}
         found = [{**unseen, "y": packed(series.low)}, {**unseen, **filled, "y": packed(series.high)}]
     drawn = {**shared, "mode": "lines", "y": packed(series.y), "line": line, "showlegend": not series.extends}
-    if series.ends:
-        sizes = [0] * (len(series.x) - 1) + [DOT]
-        drawn |= {"mode": "lines+markers", "marker": {"size": sizes, "color": style["color"], "line": {"width": 0}}}
     if series.words is not None:
         drawn |= {"mode": "lines+markers+text", "marker": {"size": DOT - 2, "color": style["color"]}}
         drawn |= {"text": [plain(words) for words in series.words]}
         drawn |= {"textposition": "top right", "textfont": {"color": "@muted"}}
-    return [*found, drawn]
+    return [*found, drawn, *([_end(series, style)] if series.ends and len(series.x) else [])]
+
+
+def _end(series: Series, style: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "scatter", "mode": "markers", "x": packed(series.x[-1:]), "y": packed(series.y[-1:]),
+        "name": plain(series.name), "marker": {"size": DOT, "color": style["color"], "line": {"width": 0}},
+        "hoverinfo": "skip", "showlegend": False,
+    }  # fmt: skip
 
 
 def _dots(series: Series, style: dict[str, Any], index: int) -> dict[str, Any]:

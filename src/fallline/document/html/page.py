@@ -15,7 +15,7 @@ from fallline.document.html.library import digest_of, library
 from fallline.document.html.sections import Islands, section
 from fallline.document.html.tags import element, island, text
 
-SCRIPTS = ("colours", "downloads", "tables", "tabs", "figures", "live", "main")
+SCRIPTS = ("colours", "downloads", "tables", "tabs", "arrays", "figures", "live", "main")
 """In the order in which they need each other."""
 
 

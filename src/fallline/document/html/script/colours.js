@@ -22,7 +22,7 @@ function resolver(scheme) {
     if (typeof value === "string") return COLOUR_KEYS.has(key) && value.startsWith("@") ? colour(value) : value;
     if (key === "colorscale") return value.map(([at, name]) => [at, colour(name)]);
     if (Array.isArray(value)) return value.map((one) => resolved(one, key));
-    if (value === null || typeof value !== "object") return value;
+    if (value === null || typeof value !== "object" || ArrayBuffer.isView(value)) return value;
     return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, resolved(one, name)]));
   };
   return { colour, resolved, done: () => probe.remove() };

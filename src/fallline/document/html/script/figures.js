@@ -9,20 +9,13 @@ let plotting = null; // a promise of the library
 function loadPlotting() {
   plotting ||= (async () => {
     const packed = document.getElementById("library").textContent;
-    const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const stream = new Blob([bytesOf(packed)]).stream().pipeThrough(new DecompressionStream("gzip"));
     const script = document.createElement("script");
     script.textContent = await new Response(stream).text();
     document.head.append(script);
     return globalThis.Plotly;
   })();
   return plotting;
-}
-
-function numbersOf(packed) {
-  if (Array.isArray(packed)) return packed;
-  const bytes = Uint8Array.from(atob(packed.bdata), (letter) => letter.charCodeAt(0));
-  return new Float64Array(bytes.buffer);
 }
 
 function merged(base, more) {
@@ -57,15 +50,24 @@ function bandsOf(id, figure) {
   return figure.series.filter((series) => series.band && isShown(id, series.name));
 }
 
-function plotOf(id, figure, { scheme, height, size, exported }) {
+// The ends of the horizontal axis: those to which the reader has zoomed, or those of the figure.
+function rangeOf(figure, zoomed) {
+  const { type, range } = figure.layout.xaxis;
+  const [low, high] = zoomed?.xaxis.range || range;
+  return type === "log" ? [10 ** low, 10 ** high] : [low, high];
+}
+
+function plotOf(id, figure, { scheme, height, size, columns, zoomed, exported }) {
   const colours = resolver(scheme);
   const visible = new Map();
   for (const series of figure.series) for (const at of series.traces) visible.set(at, isShown(id, series.name));
   // More bands than eyes can take apart would hide the lines; they come back as lines are switched off.
   const banded = bandsOf(id, figure);
   if (banded.length > MOST_BANDS) for (const series of banded) for (const at of series.band) visible.set(at, false);
-  const traces = figure.traces.map((trace, at) => ({ ...trace, visible: visible.get(at) ?? true, legendgroup: trace.name }));
+  const shown = (trace) => (figure.kind === "chart" ? thinned(trace, rangeOf(figure, zoomed), figure.layout.xaxis.type === "log", columns) : trace);
+  const traces = figure.traces.map((trace, at) => ({ ...shown(trace), visible: visible.get(at) ?? true, legendgroup: trace.name }));
   let layout = merged(baseLayout(size, height), figure.layout);
+  if (zoomed) layout = merged(layout, zoomed);
   if (exported) layout = merged(layout, exported);
   const found = colours.resolved({ data: traces, layout }, "");
   colours.done();
@@ -79,13 +81,22 @@ function heightOf(element, figure) {
   return Math.max(19 * rem, Math.min(0.5 * element.clientWidth, 28 * rem));
 }
 
+// The part of a chart to which the reader has zoomed, which a new drawing keeps.
+function zoomOf(element, figure) {
+  if (figure.kind !== "chart" || drawn.get(element) !== figure) return undefined;
+  const { xaxis, yaxis } = element.layout;
+  return { xaxis: { range: [...xaxis.range] }, yaxis: { range: [...yaxis.range] } };
+}
+
 async function draw(element) {
   const figure = figures[element.id];
   const Plotly = await loadPlotting();
   if (!element.isConnected) return;
   const size = 0.82 * parseFloat(getComputedStyle(document.documentElement).fontSize);
-  const { data, layout } = plotOf(element.id, figure, { height: heightOf(element, figure), size });
+  const columns = Math.ceil(element.clientWidth * devicePixelRatio);
+  const { data, layout } = plotOf(element.id, figure, { height: heightOf(element, figure), size, columns, zoomed: zoomOf(element, figure) });
   await Plotly.react(element, data, layout, { displayModeBar: false, responsive: true, doubleClick: "reset" });
+  if (!drawn.has(element)) element.on("plotly_relayout", (change) => { if (Object.keys(change).some((key) => key.startsWith("xaxis"))) draw(element); });
   drawn.set(element, figure);
   element.closest(".figure").querySelector(".hint").hidden = bandsOf(element.id, figure).length <= MOST_BANDS;
   element.dataset.drawn = "true";
@@ -207,7 +218,7 @@ async function saveFigure(id, form) {
     title: { text: figure.title.replaceAll("&", "&amp;").replaceAll("<", "&lt;"), x: 0.02, xanchor: "left", y: 0.97, yanchor: "top" },
     legend: { x: 1.02, y: 1 },
   };
-  const plot = plotOf(id, figure, { scheme: "light", size: 14, height, exported });
+  const plot = plotOf(id, figure, { scheme: "light", size: 14, height, columns: 2 * width, exported });
   const url = await Plotly.toImage(plot, { format: form, width, height, scale: form === "png" ? 2 : 1 });
   save(`${figure.name}.${form}`, url);
 }
