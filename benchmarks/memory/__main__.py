@@ -7,23 +7,25 @@ import json
 from pathlib import Path
 
 from benchmarks.memory import estimators, page
-from benchmarks.memory.cases import CASES, RESULTS, measured
+from benchmarks.memory.cases import CASES, MODELS, RESULTS, measured
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--anew", action="store_true", help="measure everything again")
     parser.add_argument("--most", type=int, default=len(CASES), metavar="N", help="measure at most N cases, then stop")
+    parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS, help="measure only these")
     parser.add_argument("--page", action="store_true", help="measure nothing, write the page from the stored results")
     chosen = parser.parse_args()
     stored = read() if not chosen.anew else {}
     if not chosen.page:
-        for case in [case for case in CASES if case.name not in stored][: chosen.most]:
-            stored[case.name] = measured(case)
+        missing = [case for case in CASES if case.name not in stored and case.model in chosen.models]
+        for case in missing[: chosen.most]:
+            stored = (read() if not chosen.anew else stored) | {case.name: measured(case)}
             write(stored)
             print(case.name, flush=True)
         estimate_all(stored)
-    if chosen.page or chosen.most >= len(CASES):
+    if chosen.page or all(case.name in stored for case in CASES):
         page.write(stored)
 
 

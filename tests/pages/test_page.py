@@ -188,7 +188,7 @@ def test_names_with_html_and_script_are_text(show: Show) -> None:
 
 
 def test_a_hundred_thousand_samples_are_drawn_by_the_points_that_a_screen_can_show(show: Show, tmp_path: Path) -> None:
-    """How long that takes depends on the machine (``python -m benchmarks.page_speed``); the number of points does not."""
+    """Time depends on the machine (``python -m benchmarks.page_speed``); the number of points does not."""
     chart = chart_of(100_000)
     opened = show(page_of(Document([chart, Verdict("a")])))
     drawn(opened)

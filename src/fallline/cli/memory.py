@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Annotated
 
 import typer
@@ -77,6 +78,15 @@ def memory(
         typer.Option("--measure", help="Train three steps here, and show the measured bytes beside the prediction."),
     ] = False,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Threads of --measure.")] = None,
+    speed: Annotated[
+        float | None,
+        typer.Option(
+            "--speed",
+            metavar="TFLOPS",
+            help="10¹² operations per second that the device reaches, for the time of a recomputation; 50 by default, "
+            "with --measure those of this machine.",
+        ),
+    ] = None,
     figures: Figures = None,
     shown: WrittenShort,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print devices, changes and verdicts only.")] = False,
@@ -88,11 +98,14 @@ def memory(
     form = shown.checked()
     check_figures(figures)
     _check(training, largest)
+    if speed is not None and not 0 < speed < math.inf:
+        raise BadInput(f"--speed {speed:g}: must be a finite number above 0, in 10¹² operations per second")
     from fallline.footprint.devices import USUAL, NoSize, devices_of
     from fallline.footprint.document import document
     from fallline.footprint.measuring import NotMeasured
     from fallline.footprint.question import Question, answer
     from fallline.footprint.setting import PRECISIONS, SHARDS, Setting
+    from fallline.footprint.speed import TERA, Speed
     from fallline.footprint.trainees import Unbuildable, trainee
     from fallline.optim.options import STATE_DTYPES
     from fallline.workloads import WorkloadError
@@ -117,6 +130,7 @@ def memory(
                 largest=largest,
                 measure=measured,
                 threads=threads,
+                speed=None if speed is None else Speed(speed * TERA),
             )
         )
     made = document(found)

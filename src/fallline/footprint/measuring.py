@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from typing import Any
 
 import torch
@@ -52,6 +53,8 @@ class Measured:
     resident: int | None
     """The most memory of the process from the second step on."""
     steps: int = STEPS
+    seconds: float | None = None
+    """The shortest time of a forward and backward pass, with all batches of a step; None if it was not asked for."""
 
     @property
     def allocator(self) -> int | None:
@@ -62,12 +65,16 @@ class Measured:
         return self.resident - self.libraries - self.peak
 
 
-def measure(spec: str, setting: Setting, threads: int | None = None, *, fixed: bool = True) -> Measured:
+def measure(
+    spec: str, setting: Setting, threads: int | None = None, *, fixed: bool = True, timed: bool = False
+) -> Measured:
     """Measures in another process, so that memory of this one does not count and none of the other stays.
 
-    ``fixed`` fixes the threshold of the C library, so that the memory of the process is that of its tensors.
+    ``fixed`` fixes the threshold of the C library, so that the memory of the process is that of its tensors. ``timed``
+    takes further steps, because tensors that are followed take time.
     """
-    asked = {"spec": spec, "setting": dataclasses.asdict(setting), "threads": threads or torch.get_num_threads()}
+    threads = threads or torch.get_num_threads()
+    asked = {"spec": spec, "setting": dataclasses.asdict(setting), "threads": threads, "timed": timed}
     command = [sys.executable, "-m", "fallline.footprint.measuring", json.dumps(asked)]
     environment = {**os.environ, **(FIXED_THRESHOLD if fixed else {})}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
@@ -77,7 +84,7 @@ def measure(spec: str, setting: Setting, threads: int | None = None, *, fixed: b
     return Measured(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def measured_here(model: Trainee, setting: Setting) -> Measured:
+def measured_here(model: Trainee, setting: Setting, *, timed: bool = False) -> Measured:
     """Trains in this process."""
     assert setting.batch is not None
     real_inputs = model.inputs(setting.batch, setting.sequence)
@@ -91,10 +98,11 @@ def measured_here(model: Trainee, setting: Setting) -> Measured:
         del real_inputs
         optimizer = optimizer_for(net, setting)
         loop = Loop(_Accumulating(model, setting, inputs), net, ScheduledOptimizer(optimizer))
-        gradients = 0
+        gradients, backward_done = 0, 0.0
 
         def count(*_: Any) -> None:
-            nonlocal gradients
+            nonlocal gradients, backward_done
+            backward_done = time.perf_counter()
             gradients = held_by([param.grad for param in net.parameters()])
 
         optimizer.register_step_pre_hook(count)
@@ -105,13 +113,20 @@ def measured_here(model: Trainee, setting: Setting) -> Measured:
         for _ in range(STEPS):
             loop.step()
         peak = live.peak
+    most = peak_resident() if has_peak else None
+    seconds = []
+    for _ in range(STEPS if timed else 0):
+        begun = time.perf_counter()
+        loop.step()
+        seconds.append(backward_done - begun)
     return Measured(
         parameters=held_by(list(net.parameters())),
         gradients=gradients,
         states=held_by_states(optimizer),
         peak=peak,
         libraries=libraries,
-        resident=peak_resident() if has_peak else None,
+        resident=most,
+        seconds=min(seconds, default=None),
     )
 
 
@@ -144,7 +159,7 @@ def _warm_up() -> None:
 def _main() -> None:
     asked = json.loads(sys.argv[1])
     torch.set_num_threads(asked["threads"])
-    found = measured_here(trainee(asked["spec"]), Setting(**asked["setting"]))
+    found = measured_here(trainee(asked["spec"]), Setting(**asked["setting"]), timed=asked["timed"])
     print(json.dumps(dataclasses.asdict(found)))
 
 

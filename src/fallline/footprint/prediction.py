@@ -51,6 +51,19 @@ class Prediction:
         return sum(param.numel() for param in self.trace.model.parameters())
 
     @property
+    def operations(self) -> float:
+        """Those of all batches of a step, recomputation included."""
+        return self._of_a_step(self.trace.flops)
+
+    @property
+    def recomputed(self) -> float:
+        return self._of_a_step(self.trace.recomputed_flops)
+
+    def _of_a_step(self, traced: int) -> float:
+        assert self.setting.batch is not None
+        return traced * self.setting.accumulation * self.setting.batch / self.trace.batch
+
+    @property
     def in_full(self) -> Mapping[str, int]:
         """The bytes that each category of the model needs on one device, whether or not they exist at the same time."""
         held = self.allocations.before_step()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from fallline.footprint.answer import Answer
 from fallline.footprint.caching_allocator import Replayed
 from fallline.footprint.devices import Device, largest_batch, largest_sequence, verdict
-from fallline.footprint.document import Answer
-from fallline.footprint.measuring import measure
+from fallline.footprint.measuring import Measured, measure
 from fallline.footprint.prediction import Prediction, Predictor
 from fallline.footprint.remedies import remedies
 from fallline.footprint.setting import Setting
+from fallline.footprint.speed import LINK, Speed
 from fallline.footprint.trainees import Trainee, Unbuildable
 
 SHARED = (
@@ -19,6 +20,12 @@ SHARED = (
     "several devices."
 )
 OFFLOADED = "What is in the host is computed; no device has been used."
+ON_A_GPU = (
+    "The trace is that of a CPU, and attention on a GPU saves other tensors. Plain causal attention is alike on both: "
+    "queries, keys, values, output and a number per row. With a mask or dropout a CPU keeps the scores, which fused "
+    "kernels of a GPU do not; without such a kernel a GPU keeps them too. The context of a GPU and workspaces of its "
+    "libraries come on top; they are not modelled."
+)
 DATA = "The data that the workload keeps in memory are not counted."
 
 
@@ -33,6 +40,8 @@ class Question:
     largest: str = "batch"
     measure: bool = False
     threads: int | None = None
+    speed: Speed | None = None
+    """The speed of the device; None: that of this machine if it is measured, otherwise a usual one."""
 
 
 def answer(question: Question) -> Answer:
@@ -51,6 +60,12 @@ def answer(question: Question) -> Answer:
     find = largest_batch if question.largest == "batch" else largest_sequence
     if question.largest == "sequence" and question.model.sequence is None:
         raise Unbuildable(f"{question.model.spec}: has no sequences, so that there is no longest one")
+    measured = (
+        measure(question.model.spec, prediction.setting, question.threads, timed=True) if question.measure else None
+    )
+    speed = question.speed or _speed_of(prediction, measured)
+    overhead = replayed.reserved / prediction.peak if before else 1.0
+    found = remedies(predictor, prediction, lacking, overhead, speed)
     return Answer(
         prediction=prediction,
         name=question.model.name,
@@ -58,17 +73,31 @@ def answer(question: Question) -> Answer:
         fits=fits,
         largest={} if before else {one.name: find(predictor, prediction.setting, one) for one in question.devices},
         largest_of=question.largest,
-        remedies=remedies(predictor, prediction, lacking, replayed.reserved / prediction.peak if before else 1.0),
+        remedies=found,
         remedied=lacking,
         compared=[predictor.predict(setting.replace(optimizer=name)) for name in question.compare],
-        measured=measure(question.model.spec, prediction.setting, question.threads) if question.measure else None,
-        notes=_notes(question),
+        measured=measured,
+        notes=[*_notes(question), *([_estimated(speed)] if found else []), ON_A_GPU],
         lengths=question.lengths,
     )
 
 
 def _replayed(prediction: Prediction, before: Sequence[Prediction]) -> Replayed:
     return before[-1].replayed_after(before[:-1]) if before else prediction.replayed()
+
+
+def _speed_of(prediction: Prediction, measured: Measured | None) -> Speed:
+    if measured is None or not measured.seconds or not prediction.operations:
+        return Speed()
+    return Speed(prediction.operations / measured.seconds, measured=True)
+
+
+def _estimated(speed: Speed) -> str:
+    given = "" if speed.measured else " (--speed sets another)"
+    return (
+        f"Costs in time are estimates: operations at {speed.words}{given}, what is sent at {LINK / 1e9:.0f} GB/s, "
+        "and a step by the bytes that it moves."
+    )
 
 
 def _notes(question: Question) -> list[str]:

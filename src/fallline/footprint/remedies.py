@@ -10,11 +10,10 @@ from fallline.document.numbers import counted
 from fallline.footprint.devices import Device, gb, verdict
 from fallline.footprint.prediction import Prediction, Predictor
 from fallline.footprint.setting import Setting
+from fallline.footprint.speed import LINK, Speed, carried, lasting
 from fallline.footprint.trainees import Unbuildable
 from fallline.memory.per_parameter import bytes_of, program_of
 
-BUS = 25e9
-"""Bytes per second between device and host, about what PCIe 4.0 with 16 lanes reaches; it was not measured here."""
 RANKS = 8
 """Where the user names no number."""
 LEAST_SAVED = 0.005
@@ -46,6 +45,8 @@ class Remedy:
     saves: int
     price: Price
     cost: str
+    seconds: float | None = None
+    """The time by which an iteration gets longer, as an estimate; None where no number can be had."""
     fits: bool | None = None
     """Whether it is enough for the device in question; None without one."""
 
@@ -57,17 +58,22 @@ class _Change:
     price: Price
     cost: str
     """Without the operations of a recomputation, which a trace counts."""
+    sent: int = 0
+    """Bytes that cross a link in every step."""
 
 
-def remedies(predictor: Predictor, base: Prediction, device: Device | None, overhead: float = 1.0) -> list[Remedy]:
+def remedies(
+    predictor: Predictor, base: Prediction, device: Device | None, overhead: float = 1.0, speed: Speed | None = None
+) -> list[Remedy]:
     """Single changes, and several together where none of the cheap single ones is enough for the device.
 
     First come those that are enough, then those that save most. ``overhead`` is the factor by which an allocator needs
-    more than the tensors, where that is known.
+    more than the tensors, where that is known. ``speed`` is that of the device.
     """
+    speed = speed or Speed()
 
     def tried(change: _Change) -> Remedy | None:
-        return _tried(predictor, base, change, lambda one: device is not None and _fits(one, device, overhead))
+        return _tried(predictor, base, change, speed, lambda one: device is not None and _fits(one, device, overhead))
 
     found = [one for change in _singles(base) if (one := tried(change)) is not None]
     if device is not None and not any(one.fits and one.price <= Price.OPERATIONS for one in found):
@@ -92,7 +98,7 @@ def cheapest(found: Sequence[Remedy]) -> Remedy | None:
 
 
 def _tried(
-    predictor: Predictor, base: Prediction, change: _Change, fits: Callable[[Prediction], bool]
+    predictor: Predictor, base: Prediction, change: _Change, speed: Speed, fits: Callable[[Prediction], bool]
 ) -> Remedy | None:
     """None where it saves nothing to speak of, or cannot be done with this model or this optimizer."""
     try:
@@ -102,9 +108,8 @@ def _tried(
     saves = base.peak - prediction.peak
     if saves < LEAST_SAVED * base.peak:
         return None
-    return Remedy(
-        change.option, prediction.peak, saves, change.price, _cost(base, change, prediction), fits(prediction)
-    )
+    cost, seconds = _cost(base, change, prediction, speed)
+    return Remedy(change.option, prediction.peak, saves, change.price, cost, seconds, fits(prediction))
 
 
 def _predicted(predictor: Predictor, setting: Setting) -> Prediction:
@@ -115,12 +120,15 @@ def _predicted(predictor: Predictor, setting: Setting) -> Prediction:
     return predictor.at_batch(setting.replace(batch=known), setting.batch)
 
 
-def _cost(base: Prediction, change: _Change, prediction: Prediction) -> str:
+def _cost(base: Prediction, change: _Change, prediction: Prediction, speed: Speed) -> tuple[str, float | None]:
+    """In words, and in seconds where they can be computed."""
     if not change.setting.checkpointing or base.setting.checkpointing:
-        return change.cost
+        return change.cost, carried(change.sent) if change.sent else None
     traced = prediction.trace
     more = traced.recomputed_flops / max(1, traced.flops - traced.recomputed_flops)
-    return f"{more:.0%} more operations ({counted(traced.pieces, 'block')} computed twice){change.cost}"
+    seconds = speed.seconds(prediction.recomputed)
+    twice = f"{counted(traced.pieces, 'block')} computed twice"
+    return f"{more:.0%} more operations ({twice}), {lasting(seconds)} at {speed.words}{change.cost}", seconds
 
 
 def _singles(base: Prediction) -> Iterator[_Change]:
@@ -145,7 +153,9 @@ def _singles(base: Prediction) -> Iterator[_Change]:
         half, times = setting.batch // 2, 2 * setting.accumulation
         yield _Change(
             f"--batch {half} --accumulation {times}", setting.replace(batch=half, accumulation=times),
-            Price.SMALLER_BATCHES, "the same operations in twice as many, smaller batches; batch norms see half",
+            Price.SMALLER_BATCHES,
+            "no more operations, but twice as many, smaller batches, slower where these leave units idle; batch norms "
+            "see half",
         )  # fmt: skip
     yield from _with_hardware(setting, base)
     for name in OTHER_OPTIMIZERS:
@@ -164,14 +174,20 @@ def _with_hardware(setting: Setting, base: Prediction) -> Iterator[_Change]:
     memory = base.optimizer
     if not setting.offload:
         moved = memory.gradients + memory.parameters
-        cost = f"{gb(moved)} cross the bus in a step, {moved / BUS:.2g} s at {BUS / 1e9:.0f} GB/s; the same results"
-        yield _Change("--offload", setting.replace(offload=True), Price.HOST, cost)
+        cost = f"{_crossing(moved, 'cross the bus')}, and the host computes the step; the same results"
+        yield _Change("--offload", setting.replace(offload=True), Price.HOST, cost, moved)
     if setting.shard is None:
         ranks = setting.ranks if setting.ranks > 1 else RANKS
         for stage, times in SENT.items():
             changed = setting.replace(shard=stage, ranks=ranks)
-            cost = f"{ranks} devices; each sends {gb(times * memory.gradients)} in a step; the same results"
-            yield _Change(f"--shard {stage} --ranks {ranks}", changed, Price.DEVICES, cost)
+            sent = times * memory.gradients
+            cost = f"{ranks} devices, each of which sends {_crossing(sent, '')}; the same results"
+            yield _Change(f"--shard {stage} --ranks {ranks}", changed, Price.DEVICES, cost, sent)
+
+
+def _crossing(size: int, verb: str) -> str:
+    words = f"{gb(size)} {verb}".strip()
+    return f"{words} in a step, {lasting(carried(size))} at {LINK / 1e9:.0f} GB/s"
 
 
 def _together(setting: Setting) -> Iterator[_Change]:
@@ -197,4 +213,5 @@ def _step_cost(setting: Setting, optimizer: str, format: str) -> str:
     dtype = str(setting.weight_dtype).removeprefix("torch.")
     before = bytes_of(program_of(setting.optimizer), dtype, setting.state_dtype).moved
     after = bytes_of(program_of(optimizer), dtype, format).moved
-    return f"the step moves {after:.3g} in place of {before:.3g} bytes per parameter"
+    moves = f"moves {after:.3g} in place of {before:.3g} bytes per parameter"
+    return f"no more time, as the step {moves}" if after <= before else f"a longer step, which {moves}"

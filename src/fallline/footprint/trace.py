@@ -53,6 +53,8 @@ class Trace:
     recomputed_flops: int
     pieces: int
     """The pieces of the model that are computed twice."""
+    batch: int
+    """The samples of the traced iteration."""
 
 
 def trace(trainee: Trainee, setting: Setting, batch: int, sequence: int | None) -> Trace:
@@ -73,7 +75,7 @@ def trace(trainee: Trainee, setting: Setting, batch: int, sequence: int | None) 
             raise _without_numbers(trainee, error) from None
     found = tracker.allocations()
     _replace(model, lambda param: torch.empty_like(param, device="meta"))
-    return Trace(model, found, kept_by(tracker.kept), tracker.flops, tracker.recomputed_flops, pieces)
+    return Trace(model, found, kept_by(tracker.kept), tracker.flops, tracker.recomputed_flops, pieces, batch)
 
 
 def prepare(model: nn.Module, setting: Setting) -> int:

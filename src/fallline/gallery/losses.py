@@ -25,7 +25,7 @@ def exhibit(wishes: Wishes) -> Exhibit:
     entropy = [F.cross_entropy(torch.tensor([[float(a), 1 - float(a)]]).log(), torch.tensor([0])).item() for a in p]
     square = [F.mse_loss(torch.tensor([float(a)]), torch.ones(1)).item() for a in p]
     right = Chart(
-        "losses", "Loss against the probability of the right class",
+        "losses", "Loss of a sample against p",
         Axis("probability given to the right class", 0.0, 1.0), Axis("loss", 0.0, 5.5),
         [Series("cross-entropy  −log p", p.tolist(), entropy), Series("squared error  (1 − p)²", p.tolist(), square)],
     )  # fmt: skip

@@ -32,7 +32,8 @@ def draw_bars(axes: Any, figure: StackedBars) -> None:
         )
     draw_marks(axes, figure.limits_shown)
     tallest = max([figure.longest, *(mark.y for mark in figure.limits_shown)], default=1.0) or 1.0
-    axes.set(xlim=(-0.6, max(1.6, len(figure.bars) - 0.4)), ylim=(0, 1.1 * tallest), ylabel=figure.unit)
+    middle, half = (len(figure.bars) - 1) / 2, max(1.0, len(figure.bars) / 2 + 0.1)
+    axes.set(xlim=(middle - half, middle + half), ylim=(0, 1.1 * tallest), ylabel=figure.unit)
     axes.set_xticks(range(len(figure.bars)), [bar.name for bar in figure.bars])
     axes.tick_params(axis="x", length=0)
     title(axes, figure.title, figure.caption)

@@ -10,6 +10,8 @@ from typing import Any
 from fallline.document.drawing.inks import DASHES, MARK, TIE, heading, line_style, title
 from fallline.document.figures import Axis, Chart, Mark, Panels, Series
 
+MOST_BANDS = 6
+"""More bands than eyes can take apart would hide the lines; a page shows as many."""
 LABEL_HEIGHT = 0.052
 """The least distance between the names at the ends of lines, as a share of the height of a chart."""
 
@@ -17,12 +19,13 @@ LABEL_HEIGHT = 0.052
 def draw_chart(axes: Any, chart: Chart, legend: bool = True) -> None:
     lines = itertools.accumulate(0 if series.extends else 1 for series in chart.series)
     extended = any(series.extends for series in chart.series)
+    banded = sum(series.low is not None for series in chart.series) <= MOST_BANDS
     colours = []
     for index, series in zip(lines, chart.series, strict=True):
         style = line_style(index - 1)
         if extended:  # dashes say what is expected
             style["linestyle"] = DASHES[2] if series.extends else DASHES[0]
-        _draw_line(axes, chart, series, style)
+        _draw_line(axes, chart, series, style, banded)
         colours.append(style["color"])
     for axis, set_scale in ((chart.x, axes.set_xscale), (chart.y, axes.set_yscale)):
         if axis.log:
@@ -31,7 +34,8 @@ def draw_chart(axes: Any, chart: Chart, legend: bool = True) -> None:
     axes.set(xlabel=chart.x.label, ylabel=chart.y.label)
     draw_marks(axes, chart.marks)
     draw_frame(axes, chart.x, chart.y)
-    title(axes, chart.title, chart.caption)
+    hint = "" if banded else f"not drawn for more than {MOST_BANDS} lines"
+    title(axes, chart.title, "; ".join(filter(None, (chart.caption, hint))))
     if chart.direct:
         _name_ends(axes, chart, colours)
     elif legend:
@@ -67,7 +71,7 @@ def _draw_dots(axes: Any, series: Series, colour: str) -> None:
     axes.errorbar(series.x, series.y, edges, fmt="o", markersize=5, elinewidth=1.2, color=colour, label=series.name)
 
 
-def _draw_line(axes: Any, chart: Chart, series: Series, style: dict[str, Any]) -> None:
+def _draw_line(axes: Any, chart: Chart, series: Series, style: dict[str, Any], banded: bool) -> None:
     label = None if series.extends else series.name
     if series.scattered:
         _draw_dots(axes, series, style["color"])
@@ -76,7 +80,7 @@ def _draw_line(axes: Any, chart: Chart, series: Series, style: dict[str, Any]) -
         axes.step(series.x, series.y, where="post", label=label, **style)
     else:
         axes.plot(series.x, series.y, label=label, **style)
-    if series.low is not None and series.high is not None:
+    if banded and series.low is not None and series.high is not None:
         step = "post" if chart.steps else None
         axes.fill_between(series.x, series.low, series.high, step=step, color=style["color"], alpha=0.15, linewidth=0)
     if series.ends:

@@ -45,7 +45,8 @@ def chart_figure(chart: Chart) -> dict[str, Any]:
         made = [_dots(series, style, number - 1)] if series.scattered else _traces(chart, series, style)
         places = range(len(traces), len(traces) + len(made))
         banded = series.low is not None and not series.scattered
-        entry |= {"traces": list(places), "line": places[2 if banded else 0], "band": list(places[:2]) if banded else None}
+        line, band = (places[2], list(places[:2])) if banded else (places[0], None)
+        entry |= {"traces": list(places), "line": line, "band": band}
         entry |= {"dash": "dot", "symbol": _symbol(number - 1)} if series.scattered else {}
         traces += made
         listed.append(entry)
