@@ -87,7 +87,7 @@ def _end(series: Series, style: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "scatter", "mode": "markers", "x": packed(series.x[-1:]), "y": packed(series.y[-1:]),
         "name": plain(series.name), "marker": {"size": DOT, "color": style["color"], "line": {"width": 0}},
-        "hoverinfo": "skip", "showlegend": False,
+        "hoverinfo": "skip", "showlegend": False, "cliponaxis": False,
     }  # fmt: skip
 
 
