@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import fallline
+from fallline.optim.checkpoint_origin import _options as known_classes
 
 from .trajectories import Unchanged, assert_near, assert_same, parameters, run, values
 
@@ -253,3 +254,20 @@ def test_the_class_that_is_named_loads_it(name):
     # torch's Muon orthogonalises in bfloat16.
     near = dict(rtol=0, atol=1e-4) if name == "Muon" else {}
     assert_near(values(opt.param_groups[0]["params"]), values(wrote.param_groups[0]["params"]), **near)
+
+
+def test_an_optimizer_among_torchs_that_cannot_be_made_does_not_hinder_loading(monkeypatch):
+    class Stubborn(torch.optim.Optimizer):
+        def __init__(self, params):
+            raise RuntimeError("it wants more than parameters")
+
+    monkeypatch.setattr(torch.optim, "Stubborn", Stubborn, raising=False)
+    known_classes.cache_clear()
+    try:
+        wrote = torch.optim.Adam(parameters((3, 4)))
+        run(wrote, 1)
+        with pytest.raises(ValueError, match=r"cannot load a checkpoint of torch\.optim\.Adam;"):
+            fallline.Lion(parameters((3, 4))).load_state_dict(wrote.state_dict())
+        fallline.Adam(parameters((3, 4))).load_state_dict(wrote.state_dict())
+    finally:
+        known_classes.cache_clear()

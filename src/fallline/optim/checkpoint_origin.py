@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Mapping
 from typing import Any
@@ -27,5 +28,7 @@ def _options() -> dict[str, frozenset[str]]:
     found = {}
     for name, value in vars(torch.optim).items():
         if isinstance(value, type) and issubclass(value, torch.optim.Optimizer) and value is not torch.optim.Optimizer:
-            found[name] = frozenset(value([torch.zeros(1, 1)]).defaults)  # type: ignore[call-arg]
+            # A class that needs more than parameters, such as one that somebody has put there, keeps none that we know.
+            with contextlib.suppress(Exception):
+                found[name] = frozenset(value([torch.zeros(1, 1)]).defaults)  # type: ignore[call-arg]
     return found
