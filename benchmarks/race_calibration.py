@@ -3,7 +3,7 @@
 Simulated races by the rule of `fallline.score.decision`, with fixed seeds.  *Wrong* is a race in which a contestant
 was called slower that is not, at any of its looks; *above the bound* one whose choice is slower than the best by more
 than the printed bound.  Both must be at most 2 %.  Races of twins have nothing to find.  ``--races 500`` is a quick
-look; the default takes a quarter of an hour on one core.
+look; the default takes a quarter of an hour on one core, and goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import recorded_twins, simulated_races
+from benchmarks.settings import ROOT
 from benchmarks.simulated_races import GRID, Noise, Outcome, draw, held_against_the_rule, on_grid, race
 from benchmarks.store import save
 from fallline.measure.stats import ALPHA
@@ -37,6 +38,8 @@ BEYOND = math.log(1.0501)
 LADDERS = (0.0, 0.02, 0.05, 0.1)
 MISSES = (0.05, 0.2, 0.5, 0.8)
 PATH = Path(__file__).with_suffix(".json")
+PART = ROOT / "build" / "race_calibration.json"
+"""The rows so far of a run that has not ended."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,8 +232,12 @@ def power(job: Job) -> dict[str, dict[str, float]]:
 # ------------------------------------------------------------------ the job
 
 
-def tables(job: Job, only: str = "") -> dict[str, Mapping[int, float | None]]:
-    """Row → contestants → share of wrong verdicts; of the simulated rows those with ``only`` in their names."""
+Rates = Mapping[int, float | None]
+"""Contestants → share of wrong verdicts."""
+
+
+def cases(job: Job) -> dict[str, tuple[Sequence[int], Callable[[int], float]]]:
+    """Row → numbers of contestants, and the share of wrong verdicts for each: simulated noise, then recorded runs."""
     s = simulated_races
     rows: dict[str, tuple[Sequence[int], Callable[[int], float]]] = {
         "equal, normal, up to 18 studies": (CONTESTANTS, lambda k: twins(job, k, 18, s.normal)),
@@ -273,21 +280,32 @@ def tables(job: Job, only: str = "") -> dict[str, Mapping[int, float | None]]:
     }
     for share in MISSES:
         rows[f"equal, {100 * share:g} % miss"] = (FEW, functools.partial(misses, job, share=share))
-    found: dict[str, Mapping[int, float | None]] = {}
-    for name, (numbers, rate) in rows.items():
+    for name, (numbers, recorded) in recorded_twins.rows(job.slow()).items():
+        rows[name] = (numbers, functools.partial(_recorded, job, name, recorded))
+    return rows
+
+
+def _recorded(job: Job, name: str, rate: recorded_twins.Rate, contestants: int) -> float:
+    return rate(contestants, job.generator("recorded", name, contestants))
+
+
+def tables(
+    job: Job, only: str = "", known: Mapping[str, Rates] | None = None, keep: Callable[[Any], None] = lambda _: None
+) -> dict[str, Rates]:
+    """Rows with ``only`` in their names; ``known`` ones stay as they are, and ``keep`` gets all after every new one."""
+    found: dict[str, Rates] = {}
+    for name, (numbers, rate) in cases(job).items():
         if only not in name:
             continue
         begun = time.perf_counter()
-        found[name] = {k: rate(k) for k in numbers}
+        kept = (known or {}).get(name)
+        found[name] = {k: rate(k) for k in numbers} if kept is None else kept
         print(f"{_line(name, found[name])}   {time.perf_counter() - begun:.0f} s", flush=True)
-    recorded = {} if only else recorded_twins.rates(job.slow(), job.generator("recorded"))
-    for name, rates in recorded.items():
-        found[name] = rates
-        print(_line(name, rates), flush=True)
+        keep(found)
     return found
 
 
-def _line(name: str, rates: Mapping[int, float | None]) -> str:
+def _line(name: str, rates: Rates) -> str:
     cells = ["–" if rates.get(k) is None else f"{100 * (rates[k] or 0.0):.1f}" for k in CONTESTANTS]
     return f"| {name} | {' | '.join(cells)} |"
 
@@ -305,7 +323,7 @@ def _check(y: np.ndarray, *, floor: float, until: str | None) -> None:
         raise AssertionError("races as arrays and the rule one by one disagree")
 
 
-def bars(found: Mapping[str, Mapping[int, float | None]], strength: Mapping[str, Mapping[str, float]]) -> list[str]:
+def bars(found: Mapping[str, Rates], strength: Mapping[str, Mapping[str, float]]) -> list[str]:
     """The rows that miss their bar."""
     failed = [
         f"{name}, {k} contestants: {100 * rate:.2f} %"
@@ -326,9 +344,13 @@ def bars(found: Mapping[str, Mapping[int, float | None]], strength: Mapping[str,
     return failed
 
 
-def calibrate(job: Job) -> dict[str, Any]:
+def calibrate(job: Job, part: Path = PART) -> dict[str, Any]:
+    """All rows; those of a run that was stopped are read from ``part``, if it had as many races and the same seed."""
+    before = json.loads(part.read_text()) if part.exists() else {}
+    same = before.get("races") == job.races and before.get("seed") == job.seed
+    known = {name: {int(k): v for k, v in rates.items()} for name, rates in before["wrong"].items()} if same else {}
     print(f"| wrong verdicts per race, % | {' | '.join(map(str, CONTESTANTS))} |\n|---|{'---|' * len(CONTESTANTS)}")
-    found = tables(job)
+    found = tables(job, known=known, keep=lambda rows: save(part, _as_data(job, rows)))
     strength = power(job)
     print("\n| | trials to a choice within 5 % | the best chosen | at most 5 % slower | trials to a leader |")
     print("|---|---|---|---|---|")
@@ -340,7 +362,12 @@ def calibrate(job: Job) -> dict[str, Any]:
     failed = bars(found, strength)
     for line in failed:
         print(f"above its bar: {line}")
-    return {"races": job.races, "seed": job.seed, "wrong": found, "power": strength, "failed": failed, "ok": not failed}
+    part.unlink(missing_ok=True)
+    return {**_as_data(job, found), "power": strength, "failed": failed, "ok": not failed}
+
+
+def _as_data(job: Job, found: Mapping[str, Rates]) -> dict[str, Any]:
+    return {"races": job.races, "seed": job.seed, "wrong": found}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

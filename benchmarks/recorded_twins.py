@@ -5,17 +5,15 @@ Every contestant of such a race is the same one under another name, its studies 
 
 from __future__ import annotations
 
+import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.settings import ROOT
-from fallline.race.clock.pace import STEPS
-from fallline.race.results import Results
-from fallline.race.verdict.summary import summarize
 from fallline.score.decision import LEADER, LEVEL, Times, looks_up_to
 from fallline.score.decision.evidence import Evidence
 from fallline.score.decision.replay import EvidenceAt, of_times, replay
@@ -26,10 +24,10 @@ from fallline.score.times import StudyTimes, from_logs
 ARCHIVE = "algoperf_v05_external_logs.tar.xz"
 ALGOPERF_GRID = 0.029
 """The interval between AlgoPerf's evaluations over a typical time to target."""
-CHARS = ROOT / "benchmarks" / "results" / "race-chars-studies.sqlite"
-"""A race on `chars` with many studies each."""
-FEWEST = 10
-"""Studies of a contestant from which twins are drawn."""
+CHARS = Path(__file__).with_name("race_chars_steps.json")
+"""The steps to target of the default contestants on `chars`, in many studies."""
+CHARS_GRID = 0.06
+Rate = Callable[[int, np.random.Generator], float]
 
 
 def archive() -> Path | None:
@@ -40,24 +38,30 @@ def archive() -> Path | None:
     return next((Path(place) for place in places if place and Path(place).is_file()), None)
 
 
-def rates(races: int, generator: np.random.Generator) -> dict[str, Mapping[int, float | None]]:
-    """Row → contestants → share of wrong verdicts, for the data that is present."""
-    found: dict[str, Mapping[int, float | None]] = {}
-    logs = archive()
+def rows(races: int) -> dict[str, tuple[Sequence[int], Rate]]:
+    """Row → numbers of contestants, and the share of wrong verdicts for each, for the data that is present."""
+    found: dict[str, tuple[Sequence[int], Rate]] = {}
+    few, logs = max(20, races // 4), archive()
     if logs is not None:
         table = from_logs(read(logs).trials)
-        found["twins resampled from AlgoPerf's cells, up to 18"] = {
-            k: of_cells(_whole_cells(table), k, races, generator) for k in (2, 3, 5, 8)
-        }
-        found["twins on AlgoPerf's scores, 8 workloads, looks at 3 to 5"] = {
-            k: of_scores(table, k, max(20, races // 4), generator) for k in (2, 3, 5, 8, 11)
-        }
-        found["the same, at two thirds of the level"] = {
-            2: of_scores(table, 2, max(20, races // 4), generator, LEVEL * 2 / 3)
-        }
+        cells = _whole_cells(table)
+        found["twins resampled from AlgoPerf's cells, up to 18"] = (
+            (2, 3, 5, 8),
+            lambda k, generator: of_cells(cells, k, races, generator),
+        )
+        found["twins on AlgoPerf's scores, 8 workloads, looks at 3 to 5"] = (
+            (2, 3, 5, 8, 11),
+            lambda k, generator: of_scores(table, k, few, generator),
+        )
+        found["the same, at two thirds of the level"] = (
+            (2,),
+            lambda k, generator: of_scores(table, k, few, generator, LEVEL * 2 / 3),
+        )
     chars = chars_studies()
-    if chars:
-        found["twins of real `chars` studies"] = {k: of_cells(chars, k, races, generator, 0.06) for k in (2, 3, 4, 5)}
+    found["twins of real `chars` studies"] = (
+        (2, 3, 4, 5),
+        lambda k, generator: of_cells(chars, k, races, generator, CHARS_GRID),
+    )
     return found
 
 
@@ -68,12 +72,9 @@ def _whole_cells(table: StudyTimes) -> list[np.ndarray]:
 
 
 def chars_studies(path: Path = CHARS) -> list[np.ndarray]:
-    if not path.exists():
-        return []
-    with Results(path, writable=False) as results:
-        table = summarize(results).times[STEPS]
-    cells = [np.array(list(cell.values())) for cell in table.cells.values()]
-    return [np.log(cell) for cell in cells if len(cell) >= FEWEST and np.isfinite(cell).all()]
+    """Logarithms of the steps to target of those that reached it in every study."""
+    steps: dict[str, list[float | None]] = json.loads(path.read_text())["steps to target"]
+    return [np.log([n for n in cell if n]) for cell in steps.values() if None not in cell]
 
 
 def of_cells(
