@@ -233,12 +233,19 @@ def times_to(trials: Sequence[Trial], targets: Mapping[str, Target], names: Sequ
 # ------------------------------------------------------------------ all of it
 
 
+def as_in_the_logs(table: StudyTimes, called: Mapping[str, str]) -> StudyTimes:
+    """Our table with the names that entries have in AlgoPerf's logs."""
+    cells = {(called.get(name, name), column): cell for (name, column), cell in table.cells.items()}
+    names = tuple(called.get(name, name) for name in table.contestants)
+    return StudyTimes(names, table.workloads, table.variants, cells)
+
+
 def study(source: Path) -> dict[str, Any]:
     sys.path.insert(0, str(DOCS))
     import leaderboard_page as page
 
     races = [row for row in page.rows("trials") if row["kind"] == "race"]
-    table = page.raced_times()
+    table = as_in_the_logs(page.raced_times(), page.IN_LOGS)
     names = [name for name in PUBLISHED if name in table.contestants]
     ours = cells_of(table, names)
     logs = read(source).trials
@@ -248,7 +255,7 @@ def study(source: Path) -> dict[str, Any]:
     their_score = scores(theirs, names, BASE_WORKLOADS).tolist()
 
     shares, late, budgets = {}, {}, {}
-    costs = page.calibrated()
+    costs = {(workload, page.IN_LOGS.get(name, name)): cost for (workload, name), cost in page.calibrated().items()}
     for facts in page.facts():
         workload, most = facts["name"], facts["max_steps"]
         met = [float(row["steps_to_target"]) for row in races if row["workload"] == workload and row["steps_to_target"]]

@@ -16,14 +16,16 @@ UNRELIABLE = 0.3
 Markdown = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
 
 
-def section(tables: Path, markdown: Markdown) -> str:
-    """Empty where the job has not run."""
+def section(tables: Path, markdown: Markdown, entries: int) -> str:
+    """Empty where the job has not run; it says so if it ran on another number of entries than there are now."""
     if not (tables / FILE).exists():
         return ""
     found = json.loads((tables / FILE).read_text(encoding="utf-8"))
+    earlier = f"This section is still that of an earlier run, with {found['entries']} entries.\n"
     return "\n".join(
         [
             "## How far could it agree with AlgoPerf?\n",
+            *([] if found["entries"] == entries else [earlier]),
             _ceiling(found),
             _misses(found["misses"], markdown),
             _earlier(found["earlier"], found["steps"].values(), markdown),

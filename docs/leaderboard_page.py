@@ -30,6 +30,10 @@ from fallline.score.times import StudyTimes
 
 PAGE = Path(__file__).with_name("leaderboard.md")
 TABLES = Path(__file__).with_name("leaderboard")
+IN_LOGS = {"shampoo": "shampoo_submission", "caspr": "caspr_adaptive"}
+"""Entries that AlgoPerf's logs, and its published scores, have under other names."""
+EARLIER = "earlier.json"
+"""The entries of the run before this one, and its agreement with AlgoPerf."""
 
 INTRODUCTION = """\
 # A leaderboard of AlgoPerf's entries, in miniature
@@ -114,7 +118,7 @@ def page() -> str:
             INTRODUCTION.format(missing=missing),
             progress(trials, ended),
             *(results(ended) if ended else ()),
-            section(TABLES, markdown),
+            section(TABLES, markdown, len(raced)),
             "## What it cost\n",
             cost(trials),
             REPEAT,
@@ -147,6 +151,10 @@ def progress(trials: Sequence[Mapping[str, str]], ended: Sequence[Mapping[str, s
     )
 
 
+def published(entry: str) -> float:
+    return PUBLISHED[IN_LOGS.get(entry, entry)]
+
+
 def scores(board: Leaderboard) -> str:
     head = ("rank", "entry", "score", "95 % interval", "group", "workloads reached", "AlgoPerf's score")
     body = [
@@ -157,7 +165,7 @@ def scores(board: Leaderboard) -> str:
             f"{row.low:.2f} – {row.high:.2f}",
             row.groups,
             f"{row.reached} of {len(board.workloads)}",
-            f"{PUBLISHED[row.contestant]:.4f}",
+            f"{published(row.contestant):.4f}",
         )
         for row in board.rows
     ]
@@ -166,10 +174,26 @@ def scores(board: Leaderboard) -> str:
 
 def correlation(board: Leaderboard) -> str:
     ours = [row.score for row in board.rows]
-    tau, agree, disagree = kendall(ours, [PUBLISHED[row.contestant] for row in board.rows])
+    tau, agree, disagree = kendall(ours, [published(row.contestant) for row in board.rows])
     return (
         f"Rank correlation with AlgoPerf's published order of these {len(ours)} entries: Kendall's τ = {tau:.2f}"
-        f" ({agree} pairs in the same order, {disagree} in the other, of {len(ours) * (len(ours) - 1) // 2}).\n"
+        f" ({agree} pairs in the same order, {disagree} in the other, of {len(ours) * (len(ours) - 1) // 2})."
+        f"{before(board)}\n"
+    )
+
+
+def before(board: Leaderboard) -> str:
+    """The earlier run beside this one, over the entries of both; empty while the tables are those of that run."""
+    if not (TABLES / EARLIER).exists():
+        return ""
+    earlier = json.loads((TABLES / EARLIER).read_text(encoding="utf-8"))
+    shared = [row for row in board.rows if row.contestant in earlier["entries"]]
+    if len(shared) == len(board.rows):
+        return ""
+    tau, _, _ = kendall([row.score for row in shared], [published(row.contestant) for row in shared])
+    return (
+        f" An earlier run, on another machine and with {len(earlier['entries'])} of them, gave {earlier['tau']:.2f};"
+        f" the same {len(shared)} give {tau:.2f} among those of today."
     )
 
 

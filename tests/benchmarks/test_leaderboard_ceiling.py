@@ -10,6 +10,7 @@ import pytest
 from benchmarks import leaderboard_ceiling as ceiling
 from fallline.score.algoperf import BASE_WORKLOADS, Target
 from fallline.score.logs import Trial
+from fallline.score.times import StudyTimes
 from fallline.workloads import ALGOPERF
 
 NAMES = ("schedule_free_adamw", "cyclic_lr", "amos")
@@ -85,3 +86,10 @@ def test_a_tighter_budget_is_missed_by_whoever_is_slower_than_the_baseline() -> 
     times = {(name, w): [seconds] * 3 for name, seconds in zip(names, (8.0, 15.0, 10.0), strict=True) for w in ALGOPERF}
     found = {row["factor"]: row["misses"] for row in ceiling.tighter_budgets(times, names)}
     assert found[1.0] == found[1.3] == len(ALGOPERF) and found[1.5] == found[2.0] == 0
+
+
+def test_entries_take_their_names_in_the_logs() -> None:
+    table = StudyTimes(("shampoo", "amos"), ("w",), {}, {("shampoo", "w"): {0: 1.0}, ("amos", "w"): {0: 2.0}})
+    renamed = ceiling.as_in_the_logs(table, {"shampoo": "shampoo_submission"})
+    assert renamed.contestants == ("shampoo_submission", "amos")
+    assert renamed.cell("shampoo_submission", "w") == {0: 1.0} and renamed.cell("amos", "w") == {0: 2.0}

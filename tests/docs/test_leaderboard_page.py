@@ -90,3 +90,27 @@ def test_correlation_counts_ties_as_neither(writer: ModuleType) -> None:
     assert writer.kendall([1, 2, 3], [3, 2, 1]) == (-1.0, 0, 3)
     tau, agree, disagree = writer.kendall([1.0, 0.0, 0.0], [0.7, 0.6, 0.5])
     assert (agree, disagree) == (2, 0) and tau == pytest.approx(2 / 6**0.5)
+
+
+def test_entries_under_other_names_than_algoperfs_and_the_run_before_stand_beside_each_other(
+    writer: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stored tables, with Shampoo and CASPR as copies of an entry."""
+    for source in writer.TABLES.iterdir():
+        if source.suffix == ".csv":
+            lines = writer.rows(source.stem.removeprefix("leaderboard-"))
+            copies = [
+                {**line, "contestant": name}
+                for name in writer.IN_LOGS
+                for line in lines
+                if line.get("contestant") == "baseline" and name not in {row["contestant"] for row in lines}
+            ]
+            write(tmp_path, source.stem.removeprefix("leaderboard-"), *lines, *copies)
+        else:
+            (tmp_path / source.name).write_bytes(source.read_bytes())
+    monkeypatch.setattr(writer, "TABLES", tmp_path)
+    page = writer.page()
+    assert "This run was without" not in page and "of these 11 entries" in page
+    (shampoo,) = [line for line in page.splitlines() if "| `shampoo` |" in line and "0.7784" in line]
+    assert shampoo.endswith("| 0.7784 |")
+    assert "An earlier run, on another machine and with 9 of them, gave 0.17; the same 9 give" in page
