@@ -132,7 +132,7 @@ def test_a_plan_takes_step_times_from_the_results_file(tmp_path: Path) -> None:
     # 30 trials of two hours, two at a time; lion's steps are still to be measured.
     assert math.isclose(found.hours, 30.0, rel_tol=0.2) and found.calibration_seconds > 0
     text = " ".join(found.lines())
-    assert "to measure steps" in text and "At most 30." in text
+    assert "to measure steps" in text and "take at most 30." in text
 
 
 def test_a_plan_for_a_file_of_another_race_says_what_the_race_would_say(tmp_path: Path) -> None:

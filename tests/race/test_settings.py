@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -9,9 +10,12 @@ import pytest
 
 from fallline.race.contestants import Contestant
 from fallline.race.results import Row
-from fallline.race.verdict.going_on import command_with, going_on, seconds_per_study
-from fallline.race.verdict.looks import take
+from fallline.race.verdict.going_on import command_with, going_on, seconds_per_study, why_not
+from fallline.race.verdict.looks import TIME_IS_UP, take
+from fallline.race.verdict.race_look import RaceLook
+from fallline.race.verdict.sentences import answer
 from fallline.race.verdict.settings import rate_costs, settings_of
+from fallline.score.decision import WITHIN
 from tests.race.test_looks import material, scatter
 
 TUNED = Contestant("a", "adamw", {"weight_decay": 0.1}, {"lr": {"min": 1e-4, "max": 1e-1}})
@@ -77,3 +81,42 @@ def test_more_time_is_counted_by_what_studies_took_after_the_first_round() -> No
     assert found.sentence.endswith(f"more would make that 5 %: `fallline race --minutes {wanted}` goes on.")
     fixed = going_on(looks, goal, 0.0, ["race", "--studies", "4"], fixed=True, limited=False)
     assert fixed is not None and fixed.command == f"fallline race --studies {4 + goal.more_studies}"
+
+
+def test_who_missed_the_target_says_so_and_why_more_time_would_not_help() -> None:
+    times = {"steady": scatter(400, 5, 0.02), "lucky": [200.0, 200.0, 210.0, math.inf, math.inf]}
+    look = take(material(times), dict.fromkeys(times, 5), (), seconds_used=60.0)
+    standing = dataclasses.replace(look.look.standing("lucky"), gap=-0.1, low=-0.4, high=0.2, out_at=None)
+    steady = dataclasses.replace(look.look.standing("steady"), gap=0.0, low=0.0, high=0.0, out_at=None)
+    changes = {"choice": "steady", "standings": (steady, standing), "bound": 0.4, "decided": None, "more_studies": None}
+    last = dataclasses.replace(look, look=dataclasses.replace(look.look, **changes))
+    said = " ".join(answer([last], TIME_IS_UP, list(times)))
+    assert "lucky, which missed the target in 2 of 5 studies, is at most 11 % ahead" in said
+    reason = why_not([last], TIME_IS_UP)
+    assert reason is not None and "lucky is ahead where it reaches the target, and missed it in 2 of 5" in reason
+    assert why_not([last], WITHIN) is None and why_not([], TIME_IS_UP) is None
+    alike = dataclasses.replace(standing, reached=5)
+    scattered = dataclasses.replace(last, look=dataclasses.replace(last.look, standings=(steady, alike)))
+    assert "no number of studies" in (why_not([scattered], TIME_IS_UP) or "")
+    short = dataclasses.replace(last, look=dataclasses.replace(last.look, more_studies=3))
+    assert why_not([short], TIME_IS_UP) is None, "a command is proposed instead"
+
+
+def test_who_left_behind_another_leader_is_not_called_slower_than_the_choice() -> None:
+    times = {"a": scatter(400, 4), "b": scatter(410, 4), "out": scatter(500, 4)}
+    first = take(material(times), dict.fromkeys(times, 3), (), seconds_used=60.0)
+    second = take(material(times), dict.fromkeys(times, 4), [first], seconds_used=80.0)
+
+    def with_gap(low: float) -> RaceLook:
+        kept = [dataclasses.replace(second.look.standing(n), gap=0.0, low=0.0, high=0.0, out_at=None) for n in "ab"]
+        gone = dataclasses.replace(second.look.standing("out"), gap=0.2, low=low, high=0.4, out_at=1)
+        return dataclasses.replace(
+            second, look=dataclasses.replace(second.look, choice="b", standings=(*kept[::-1], gone))
+        )
+
+    before = dataclasses.replace(first, look=dataclasses.replace(first.look, choice="a"))
+    unsure = " ".join(answer([before, with_gap(-0.1)], TIME_IS_UP, list(times)))
+    assert "Slower than it" not in unsure
+    assert "Slower than an earlier leader, and out: out is 22 % behind (11 % ahead to 49 % behind)." in unsure
+    sure = " ".join(answer([before, with_gap(0.1)], TIME_IS_UP, list(times)))
+    assert "Slower than it: out by 22 % (11 to 49 %)." in sure

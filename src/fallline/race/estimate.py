@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from fallline.document.numbers import duration
+from fallline.document.numbers import byte_unit, duration
 from fallline.measure.machine import cores, load_average
 from fallline.race import step_costs
 from fallline.race.contestants import Contestant
@@ -36,6 +36,7 @@ from fallline.race.plan import (
 from fallline.race.plan.foresight import FIXED_NOISE, TUNED_NOISE, Foresight, Pace, enough, foresee
 from fallline.race.progress import RaceError
 from fallline.race.results import Calibrated, Results, resume
+from fallline.race.verdict.memory_budget import nobody_fits, too_large
 from fallline.workloads import Workload
 
 
@@ -90,17 +91,18 @@ class Estimate:
         for workload, cost in self.by_workload.items():
             steps = ", ".join(f"{name} {1e3 * seconds:.3g}" for name, seconds in cost.step_seconds.items())
             lines.append(f"{workload}: ms per step: {steps}; per evaluation: {1e3 * cost.evaluation_seconds:.3g}")
-            states = ", ".join(f"{name} {size / 1e6:.3g}" for name, size in cost.state_bytes.items())
-            lines.append(f"{workload}: MB of states: {states}")
+            unit, unit_name = byte_unit(max(cost.state_bytes.values()))
+            states = ", ".join(f"{name} {size / unit:.3g}" for name, size in cost.state_bytes.items())
+            lines.append(f"{workload}: {unit_name} of states: {states}")
             lines += cost.problems
         lines += [f"Left out: {problem}" for problem in self.left_out]
+        if self.calibration_seconds:
+            lines.append(f"First, up to {duration(self.calibration_seconds / 3600)} to measure steps.")
         lines.append(
-            f"At most {duration(self.hours)}: {duration(self.training_hours)} of training and "
+            f"These trials take at most {duration(self.hours)}: {duration(self.training_hours)} of training and "
             f"{duration(self.evaluation_hours)} of evaluation, {self.jobs} at a time."
         )
         lines += self._rounds()
-        if self.calibration_seconds:
-            lines.append(f"Before that, up to {duration(self.calibration_seconds / 3600)} to measure steps.")
         if self.ends_early:
             lines.append("Trials that reach the target, or can no longer count, end sooner.")
         lines.append(f"About {self.memory_gib:.2g} GiB of memory for {self.jobs} workers.")
@@ -113,7 +115,10 @@ class Estimate:
     def _rounds(self) -> list[str]:
         if self.first_round is None or self.first_round_hours is None:
             return []
-        lines = [f"The first round takes at most {duration(self.first_round_hours)}. {self.first_round.line()}"]
+        lines = [
+            f"The first round, with what comes before it and steps measured once more, takes at most "
+            f"{duration(self.first_round_hours)}. {self.first_round.line()}"
+        ]
         if self.minutes is not None and self.in_time is None:
             lines.append(
                 f"In {self.minutes:g} minutes it may not end: then there is no choice yet; give more --minutes."
@@ -140,12 +145,20 @@ def estimate(
     entries = [entry for entry in entries if entry.name in costs]
     if not entries:
         raise RaceError("; ".join(problems))
+    sizes: dict[str, int] = {}
+    for cost in costs.values():
+        sizes |= {name: max(size, sizes.get(name, 0)) for name, size in cost.state_bytes.items()}
+    if problem := nobody_fits(rules.memory_budget, sizes):
+        raise RaceError(problem)
+    large = too_large(rules.memory_budget, sizes)
+    problems += [f"{name}: {why}" for name, why in large.items()]
+    fitting = [contestant for contestant in contestants if contestant.name not in large]
     reference = known.reference or reference_of(contestants).name
     setter = next(contestant for contestant in contestants if contestant.name == reference)
-    planned = trials(entries, contestants, rules)
+    planned = trials(entries, fitting, rules)
     for entry in entries:
         if rules.search:
-            planned += search_trials(entry, contestants, rules)
+            planned += search_trials(entry, fitting, rules)
         if entry.workload.target is None and entry.name not in known.targets:
             planned += target_trials(entry, setter, rules)
     left = [t for t in planned if (t.kind, t.workload, t.contestant, t.study, t.number) not in known.ended]
@@ -164,7 +177,7 @@ def estimate(
     raced = [trial for trial in planned if trial.kind == RACE]
     others = hours_of([trial for trial in left if trial.kind != RACE])
     return Estimate(
-        **_foreseen(rules, len(contestants), len(entries), hours_of(raced), others + first_session),
+        **_foreseen(rules, len(fitting), len(entries), hours_of(raced), others + first_session),
         trials=len(planned),
         to_run=len(left),
         training_hours=sum(training for training, _ in spent) / 3600,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from collections.abc import Callable
@@ -27,7 +28,7 @@ from fallline.race.progress import Progress, RaceError
 from fallline.race.results import resume
 from fallline.race.search import Search
 from fallline.race.trial_runner import TrialRunner
-from fallline.race.verdict.memory_budget import too_large
+from fallline.race.verdict.memory_budget import most_bytes, nobody_fits, too_large
 from fallline.workloads.workload import LOWER
 
 
@@ -106,7 +107,8 @@ class Preparation:
         """A setting for each contestant on each workload, if the rules ask for a search; the race then runs with it."""
         if not self._rules.search or not self._entries:
             return
-        search = Search(self._lineup, expired)
+        searched = dataclasses.replace(self._lineup, contestants=self._searched())
+        search = Search(searched, expired)
         to_run = search.begin()
         if to_run:
             count = sum(row.status is None for row in self._results.rows(SEARCH))
@@ -119,10 +121,18 @@ class Preparation:
         if to_run and not expired():
             self._tell_found()
 
+    def _searched(self) -> dict[str, Contestant]:
+        """Those that may be taken, and the reference where it has to set a target."""
+        known = self._results.workloads()
+        sets = any(known[name]["target"] is None for name in self._entries)
+        large = too_large(self._rules.memory_budget, most_bytes(self._results.calibration()))
+        kept = {self._reference.name} if sets else set()
+        return {name: contestant for name, contestant in self._contestants.items() if name not in large or name in kept}
+
     def _tell_found(self) -> None:
         for workload in self._entries:
             told = []
-            for name, contestant in self._contestants.items():
+            for name, contestant in self._searched().items():
                 point = self.found.get((workload, name))
                 if point is not None:
                     varied = contestant.space or point
@@ -154,14 +164,14 @@ class Preparation:
             self._results.set_workload(entry.name, target=target, target_from=f"{source} of {self._reference.name}")
             self._progress.notice(f"{entry.name}: target {entry.workload.metric} {target:.4g}")
 
+    def refuse_if_nobody_fits(self) -> None:
+        problem = nobody_fits(self._rules.memory_budget, most_bytes(self._results.calibration()))
+        if problem is not None:
+            raise RaceError(problem)
+
     def leave_out_too_large(self) -> None:
         """Contestants whose states do not fit get rows that say so; the reference may set targets all the same."""
-        calibration = self._results.calibration()
-        large = too_large(self._rules.memory_budget, calibration)
-        if large and {name for _, name in calibration} <= set(large):
-            least = min(large, key=lambda name: max(c.state_bytes for (_, n), c in calibration.items() if n == name))
-            raise RaceError(f"no contestant fits: of {least}, which holds least, {large[least]}; give a larger one")
-        for name, why in large.items():
+        for name, why in too_large(self._rules.memory_budget, most_bytes(self._results.calibration())).items():
             self._progress.notice(f"{name} is left out: {why}")
             for workload in self._entries:
                 self._trials.unable[workload, name] = End(OUT_OF_MEMORY, note=why)

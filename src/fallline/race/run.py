@@ -91,6 +91,7 @@ class Race:
         for prepare in (self._preparation.check, self._preparation.calibrate):
             for entry in list(self.entries.values()):
                 prepare(entry)
+        self._preparation.refuse_if_nobody_fits()
         self._preparation.search(expired)
         if not expired():
             self._preparation.set_targets(expired)

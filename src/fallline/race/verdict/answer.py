@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fallline.document.numbers import byte_unit
 from fallline.race.verdict import searched
+from fallline.race.verdict.going_on import why_not
 
 if TYPE_CHECKING:
     from fallline.race.verdict.settings import Setting
@@ -27,6 +28,8 @@ def answer_of(summary: Summary) -> Answer:
     lines = [*_second_opinions(summary), *summary.lines]
     if summary.further is not None:
         lines.append(summary.further.sentence)
+    elif reason := why_not(summary.looks, summary.ended_by or ""):
+        lines.append(reason)
     setting = summary.settings.get(summary.choice or "")
     if setting is None:
         return Answer(tuple(lines), None)

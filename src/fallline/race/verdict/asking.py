@@ -88,11 +88,13 @@ def _left(looks: Sequence[RaceLook], question: Question) -> dict[str, int]:
 
 def _answer(material: Material, looks: Sequence[RaceLook], question: Question, contestants: int) -> Answer:
     last = looks[-1]
+    studies = _studies(last.look)
+    # The question of the race itself, perhaps with another margin, is the one that its levels and its clock are for.
+    own = len(question.names) == contestants and question.against is None
     error = clock_error(material, question.names) if SECONDS in material.times else None
     clock = STEPS if error is None or error > LARGEST_ERROR else SECONDS
-    studies = _studies(last.look)
-    # The question of the race itself, perhaps with another margin, is the one that its levels are for.
-    own = len(question.names) == contestants and question.against is None
+    if own:
+        clock, error = last.clock, last.clock_error
     family = len(question.names) if question.in_advance else contestants
     found = take_look(
         evidence_of(material, clock, studies),

@@ -11,7 +11,7 @@ from fallline.race.plan import Rules
 from fallline.race.results import Results
 from fallline.race.verdict.looks import STUDIES_ARE_UP, TIME_IS_UP, take
 from fallline.race.verdict.material import material_of
-from fallline.race.verdict.race_look import RaceLook
+from fallline.race.verdict.race_look import TIME, RaceLook
 from fallline.race.verdict.sentences import size
 from fallline.score.decision import FIRST_LOOK, WITHIN, Look
 
@@ -80,7 +80,8 @@ def going_on(
     if fixed:
         total = goal.studies + more
         text = command_with(command, {"--studies": str(total)})
-        sentence = f"About {more} more studies of each would make that {wanted}: `{text}` goes on."
+        studies = "study" if more == 1 else "studies"
+        sentence = f"About {more} more {studies} of each would make that {wanted}: `{text}` goes on."
         return GoingOn(goal.within, more, None, text, sentence)
     minutes = more * len(goal.racing) * seconds_per_study(looks) / 60
     if not 0.0 < minutes <= MOST_MINUTES:
@@ -91,6 +92,25 @@ def going_on(
     text = command_with(command, options)
     sentence = f"About {_minutes(minutes)} more would make that {wanted}: `{text}` goes on."
     return GoingOn(goal.within, more, minutes, text, sentence)
+
+
+def why_not(looks: Sequence[RaceLook], ended_by: str) -> str | None:
+    """Why nothing is proposed to a race that ended before its bound was small enough; None if there is no reason to."""
+    if not looks or ended_by not in (TIME_IS_UP, STUDIES_ARE_UP):
+        return None
+    last, look = looks[-1], looks[-1].look
+    if look.choice is None or look.decided is not None or look.more_studies is not None:
+        return None
+    wanted = size(look.within, look).replace(".0 %", " %")
+    for standing in look.standings if last.quantity == TIME else ():
+        missed = standing.studies - standing.reached
+        if standing.racing and missed and (standing.gap or 0.0) < 0.0:
+            return (
+                f"More time would hardly make that {wanted}: {standing.contestant} is ahead where it reaches the "
+                f"target, and missed it in {missed} of {standing.studies} studies. A race to an easier --target, with "
+                "--anew, would decide between them."
+            )
+    return f"If they go on to differ and scatter like this, no number of studies would make that {wanted}."
 
 
 def seconds_per_study(looks: Sequence[RaceLook]) -> float:

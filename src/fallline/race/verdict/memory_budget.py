@@ -32,18 +32,34 @@ def read_size(text: str) -> int:
     return round(size)
 
 
-def too_large(budget: int | None, calibration: Mapping[tuple[str, str], Calibrated]) -> dict[str, str]:
-    """Contestant → why it does not fit, on the workload where it holds most."""
-    if budget is None:
-        return {}
+def most_bytes(calibration: Mapping[tuple[str, str], Calibrated]) -> dict[str, int]:
+    """Contestant → the bytes of its states on the workload where it holds most."""
     largest: dict[str, int] = {}
     for (_, name), cost in calibration.items():
         largest[name] = max(cost.state_bytes, largest.get(name, 0))
+    return largest
+
+
+def too_large(budget: int | None, sizes: Mapping[str, int]) -> dict[str, str]:
+    """Contestant → why it does not fit; ``sizes`` are the bytes of states."""
+    if budget is None:
+        return {}
     return {
         name: f"its states take {_written(size)}, the memory budget is {_written(budget)}"
-        for name, size in largest.items()
+        for name, size in sizes.items()
         if size > budget
     }
+
+
+def nobody_fits(budget: int | None, sizes: Mapping[str, int]) -> str | None:
+    """A line that says so; None if somebody does, or if no sizes are known."""
+    if budget is None or not sizes or min(sizes.values()) <= budget:
+        return None
+    least = min(sizes, key=lambda name: sizes[name])
+    return (
+        f"no contestant fits into --memory-budget {_written(budget)}: {least}, which holds least, has "
+        f"{_written(sizes[least])} of states; give a larger one"
+    )
 
 
 def _written(size: int) -> str:

@@ -77,7 +77,8 @@ def answer_to_question(last: RaceLook) -> list[str]:
     if last.look.decided is None and last.look.bound is not None:
         wanted = size(last.look.within, last.look).replace(".0 %", " %")
         more = last.look.more_studies
-        needed = "no number of studies would do" if more is None else f"about {more} more studies of each would do"
+        studies = "study" if more == 1 else "studies"
+        needed = "no number of studies would do" if more is None else f"about {more} more {studies} of each would do"
         short = f"That is not within {wanted}; {needed}."
     parts = [f"{choice_of(last)} {short}".strip(), " ".join(filter(None, (_slower([last], ()), _behind(last))))]
     return [part for part in [*parts, _either(last)] if part]
@@ -142,10 +143,15 @@ def _slower(looks: Sequence[RaceLook], unfit: Collection[str]) -> str:
     broken = [s for s in out if s.crashed == s.studies]
     missed = [s for s in out if s.reached == 0 and s not in broken]
     slower = [s for s in out if s not in broken and s not in missed]
-    parts = []
-    if slower:
-        told = [_how_far(when_it_left(looks, standing.contestant), last.look) for standing in slower]
-        parts.append(f"{WORSE[last.quantity].capitalize()} than it: {listed(told)}.")
+    parts, worse = [], WORSE[last.quantity].capitalize()
+    found = [when_it_left(looks, standing.contestant) for standing in slower]
+    known = [standing for standing in found if standing.low is None or standing.low > 0.0]
+    if known:
+        parts.append(f"{worse} than it: {listed([_how_far(standing, last.look) for standing in known])}.")
+    # Found to be slower than who led then, which the choice of now may be as well.
+    others = [_interval(standing, last) for standing in found if standing not in known]
+    if others:
+        parts.append(f"{worse} than an earlier leader, and out: {listed(others)}.")
     if missed:
         parts.append(f"Without a target in any study: {listed([s.contestant for s in missed])}.")
     if broken:
@@ -179,16 +185,23 @@ def span(low: float, high: float, look: Look) -> str:
 def _behind(last: RaceLook) -> str:
     look = last.look
     others = [s for s in look.standings if s.racing and s.contestant != look.choice and s.gap is not None]
-    return f"{listed([_interval(s, look) for s in others])}." if others else ""
+    return f"{listed([_interval(s, last) for s in others])}." if others else ""
 
 
-def _interval(standing: Standing, look: Look) -> str:
-    assert standing.gap is not None
+def _interval(standing: Standing, last: RaceLook) -> str:
+    """A miss counts as the budget here, which is the least that its time can be."""
+    look, missed = last.look, standing.studies - standing.reached
+    if standing.gap is None:
+        return f"{standing.contestant} at an unknown distance"
     side = "behind" if standing.gap >= 0.0 else "ahead"
     ends, found = "", interval_of(standing, look)
     if found is not None:
         ends = f" ({_side(found[0], look)} to {_side(found[1], look)})"
-    return f"{standing.contestant} is {size(abs(standing.gap), look)} {side}{ends}"
+    name, limit = standing.contestant, ""
+    if missed and last.quantity == TIME:
+        name = f"{name}, which missed the target in {missed} of {standing.studies} studies,"
+        limit = "at least " if standing.gap >= 0.0 else "at most "
+    return f"{name} is {limit}{size(abs(standing.gap), look)} {side}{ends}"
 
 
 def _side(gap: float, look: Look) -> str:

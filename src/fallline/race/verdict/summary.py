@@ -20,7 +20,7 @@ from fallline.race.verdict.curves import Curve, learning_curves
 from fallline.race.verdict.early_stop import late_studies, saved_seconds, without_late
 from fallline.race.verdict.going_on import GoingOn, further
 from fallline.race.verdict.looks import STUDIES_ARE_UP, first_look
-from fallline.race.verdict.memory_budget import too_large
+from fallline.race.verdict.memory_budget import most_bytes, too_large
 from fallline.race.verdict.misses import Miss, closest, misses, often_missed, standing
 from fallline.race.verdict.quality import Quality, qualities
 from fallline.race.verdict.race_look import METRIC, RaceLook, looks_of
@@ -291,7 +291,7 @@ def summarize(results: Results) -> Summary:
         ),
         other_rates=other_rates(results, raced),
         further=further(results, rules, looks),
-        unfit=too_large(rules.memory_budget, calibration),
+        unfit=too_large(rules.memory_budget, most_bytes(calibration)),
     )
 
 
