@@ -8,7 +8,6 @@ nothing of either.  overhead: a profile's step against a loop written by hand, i
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import gc
 import itertools
@@ -25,9 +24,8 @@ from typing import Any
 import torch
 
 import fallline
+from benchmarks import kept_checks
 from benchmarks.simulated_profiles import simulated
-from benchmarks.store import save
-from fallline.measure import machine
 from fallline.measure.memory import trim_malloc
 from fallline.measure.student import mean_interval
 from fallline.profile.arms import arm_of, arms_of
@@ -83,7 +81,7 @@ def twins(runs: int = 40) -> dict[str, Any]:
         assert twin is not None and slow is not None
         found = {"twin": [twin.value, twin.low, twin.high], "slow": [slow.value, slow.low, slow.high]}
         outcomes.append({**found, "clock": cell.clock, "load": os.getloadavg()[0]})
-        _store("twins", _of_twins(outcomes, earlier, extra))
+        kept_checks.store(PATH, "twins", _of_twins(outcomes, earlier, extra))
         print(f"{number + 1}/{runs}: twin {twin}, slow {slow}, clock {cell.clock}", flush=True)
     return _of_twins(outcomes, earlier, extra)
 
@@ -113,10 +111,6 @@ def _of_twins(outcomes: Sequence[Mapping[str, Any]], earlier: Mapping[str, int],
 
 def _stored() -> dict[str, Any]:
     return json.loads(PATH.read_text()) if PATH.exists() else {}
-
-
-def _store(name: str, found: Mapping[str, Any]) -> None:
-    save(PATH, {**_stored(), name: {**found, "machine": machine.describe()}})
 
 
 def _settings() -> str:
@@ -253,18 +247,5 @@ CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
 }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.profile_checks", description=__doc__)
-    parser.add_argument("checks", nargs="*", choices=[*CHECKS, []], help="default: all")
-    chosen = parser.parse_args().checks or list(CHECKS)
-    failed = 0
-    for name in chosen:
-        found = CHECKS[name]()
-        _store(name, found)
-        failed += not found["ok"]
-        print(f"{name}: {'ok' if found['ok'] else 'FAILED'}\n{json.dumps(found, indent=2)}", flush=True)
-    return min(1, failed)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(kept_checks.run("benchmarks.profile_checks", __doc__, CHECKS, PATH))

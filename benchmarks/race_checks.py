@@ -12,18 +12,11 @@ decided, replayed from stored ones.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from benchmarks import race_calibration, race_interruptions, race_replay, race_timing, race_verdicts
-from benchmarks.store import save
-from fallline.measure import machine
+from benchmarks import kept_checks, race_calibration, race_interruptions, race_replay, race_timing, race_verdicts
 
-CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
+CHECKS: dict[str, kept_checks.Check] = {
     "kills": race_interruptions.kills,
     "early": lambda: race_interruptions.kills(early_stop=True),
     "rounds": race_interruptions.round_kills,
@@ -40,20 +33,5 @@ PATH = Path(__file__).with_suffix(".json")
 """Kept with the sources: docs/race.md gives its numbers."""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.race_checks", description=__doc__)
-    parser.add_argument("checks", nargs="*", choices=[*CHECKS, []], help="default: all")
-    chosen = parser.parse_args().checks or list(CHECKS)
-    failed = 0
-    for name in chosen:
-        found = CHECKS[name]()
-        # Read now: another job may have written since.
-        stored: dict[str, Any] = json.loads(PATH.read_text()) if PATH.exists() else {}
-        save(PATH, {**stored, name: {**found, "machine": machine.describe()}})
-        failed += not found["ok"]
-        print(f"{name}: {'ok' if found['ok'] else 'FAILED'}\n{json.dumps(found, indent=2)}", flush=True)
-    return min(1, failed)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(kept_checks.run("benchmarks.race_checks", __doc__, CHECKS, PATH))
