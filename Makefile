@@ -167,7 +167,7 @@ peers: .venv/.peers ## install the packages we compare with
 
 .venv/.authors: | .venv/.ready
 	@echo "Installing authors' packages"
-	@$(PIP) install --no-deps --no-build-isolation prodigyopt qhoptim adamp </dev/null
+	@$(PIP) install --no-deps --no-build-isolation prodigyopt qhoptim adamp muon-optimizer </dev/null
 	@touch $@
 
 # The wheel is built from the source distribution, in an environment that has no torch. One per architecture serves every

@@ -183,7 +183,7 @@ class CASPR(RuleOptimizer):
     def __init__(
         self, params: ParamsT, lr: float | Tensor = 0.001, betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-08, weight_decay: float = 0.0001, matrix_eps: float = 1e-06, block_size: object = 1024,
-        precondition_frequency: float = 20, start_preconditioning_step: float = 101,
+        precondition_frequency: float = 20, start_preconditioning_step: float = 101, stagger: bool = False,
         root: Literal["newton", "eigh"] = "newton", **options: Unpack[_Options],
     ) -> None: ...
 
@@ -238,7 +238,7 @@ class Muon(RuleOptimizer):
     def __init__(
         self, params: ParamsT, lr: float | Tensor = 0.001, weight_decay: float = 0.1, momentum: float = 0.95,
         nesterov: bool = True, ns_coefficients: object = (3.4445, -4.775, 2.0315), eps: object = 1e-07,
-        ns_steps: object = 5, adjust_lr_fn: object = None,
+        ns_steps: object = 5, ns_dtype: object = "float32", adjust_lr_fn: object = None,
         variant: Literal["torch", "jordan", "moonlight", "polar_express", "zolotarev"] = "torch",
         stacked: object = False, split_sizes: object = None, num_heads: object = 0, **options: Unpack[_Options],
     ) -> None: ...
@@ -248,7 +248,7 @@ class Muon8bit(RuleOptimizer):
     def __init__(
         self, params: ParamsT, lr: float | Tensor = 0.001, weight_decay: float = 0.1, momentum: float = 0.95,
         nesterov: bool = True, ns_coefficients: object = (3.4445, -4.775, 2.0315), eps: object = 1e-07,
-        ns_steps: object = 5, adjust_lr_fn: object = None,
+        ns_steps: object = 5, ns_dtype: object = "float32", adjust_lr_fn: object = None,
         variant: Literal["torch", "jordan", "moonlight", "polar_express", "zolotarev"] = "torch",
         stacked: object = False, split_sizes: object = None, num_heads: object = 0, **options: Unpack[_Options],
     ) -> None: ...
@@ -287,6 +287,16 @@ class NadamP(RuleOptimizer):
     def __init__(
         self, params: ParamsT, lr: float | Tensor = 0.001, betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-08, eps_root: float = 0.0, power: float = 2.0, weight_decay: float = 0.0,
+        **options: Unpack[_Options],
+    ) -> None: ...
+
+class NorMuon(RuleOptimizer):
+    r"""NorMuon: Muon's orthogonal factor with rows of equal length on average, because neurons are not stepped alike
+    by it."""
+    def __init__(
+        self, params: ParamsT, lr: float | Tensor = 0.02, weight_decay: float = 0.0, momentum: float = 0.95,
+        beta2: float = 0.95, nesterov: bool = True, eps: float = 1e-10, ns_steps: object = 5,
+        ns_dtype: object = "float32", adjust_lr_fn: Literal["original", "match_rms_adamw"] = "original",
         **options: Unpack[_Options],
     ) -> None: ...
 

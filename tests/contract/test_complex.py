@@ -123,7 +123,7 @@ def test_complex_parameters_are_stepped_as_pairs_of_reals(name):
 def test_rules_that_depend_on_axes_refuse_complex_parameters():
     """torch's Adafactor does too.  As pairs of reals a vector would be a matrix, and a matrix a stack of thin ones."""
     refusing = {name for name in fallline.list_optimizers() if "complex parameters" in fallline.info(name).cannot}
-    matrix = {"caspr", "muon", "muon8bit", "shampoo", "shampoo_algoperf", "soap"}
+    matrix = {"caspr", "muon", "muon8bit", "normuon", "shampoo", "shampoo_algoperf", "soap"}
     assert refusing == {"adafactor", "adamp", "amos", "amos_algoperf", "mars", "sgdp", *matrix}
     (plain,), (pair,) = parameters((2, 2)), parameters((3,), dtype=torch.complex64)
     with pytest.raises(TypeError, match=r"Adafactor does not take complex parameters.*parameter 1 of group 0.*AdamW"):

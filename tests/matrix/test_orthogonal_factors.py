@@ -83,6 +83,15 @@ def test_bfloat16_is_torchs_to_its_rounding():
     torch.testing.assert_close(ours, theirs, rtol=0.02, atol=0.02)
 
 
+@pytest.mark.parametrize("coefficients", [KELLER_JORDAN, POLAR_EXPRESS], ids=["keller_jordan", "polar_express"])
+@pytest.mark.parametrize("shape", [(64, 128), (400, 1000)], ids=str)
+def test_bfloat16_holds_small_singular_values_as_well_as_its_rounding_allows(shape, coefficients):
+    x, _ = with_spectrum(*shape, 1 / min(shape))
+    exact = newton_schulz(x.double(), coefficients=coefficients, dtype=torch.float64)
+    found = newton_schulz(x, coefficients=coefficients, dtype=torch.bfloat16).double()
+    assert float((found - exact).norm() / exact.norm()) <= 0.1
+
+
 @pytest.mark.parametrize("shape", [(64, 96), (96, 64), (50, 50), (400, 1000)], ids=str)
 def test_every_form_is_the_same_polynomial(shape):
     x = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(2))

@@ -31,6 +31,7 @@ KERNELS = {
     "ademamix": 2,
     "mars": 5,
     "muon": 4,
+    "normuon": 3,
     "shampoo": 14,
     "soap": 4,
 }

@@ -1,10 +1,12 @@
 """Matrix optimizers in the cases in which they are something that is known otherwise."""
 
+import numpy as np
 import pytest
 import torch
 
 import fallline
 from fallline.lower.matrix_calls import is_due
+from tests.oracles import caspr
 
 SHAPES = [(6, 4), (4, 6), (5, 5), (7,), (2, 3, 4)]
 LOWERINGS = [{}, {"foreach": True, "fused": False}, {"foreach": False, "fused": False}]
@@ -100,6 +102,19 @@ def test_muon_is_torchs_within_the_rounding_of_bfloat16(adjust, nesterov):
     assert_close(ours, theirs, rtol=0, atol=3e-3 * scale)
 
 
+@pytest.mark.parametrize("shape", [(64, 48), (48, 160), (96, 96)], ids=str)
+def test_muon_in_bfloat16_is_torchs_within_its_rounding_and_keeps_states_in_float32(shape):
+    ours, optimizer = trained(lambda p: fallline.Muon(p, lr=0.02, ns_dtype="bfloat16"), [shape])
+    theirs, _ = trained(lambda p: torch.optim.Muon(p, lr=0.02), [shape])
+    assert_close(ours, theirs, rtol=0, atol=3e-3)
+    assert ours[0].dtype == optimizer.state[ours[0]]["momentum_buffer"].dtype == torch.float32
+
+
+def test_bfloat16_is_refused_where_inverses_would_be_wrong():
+    with pytest.raises(ValueError, match="ns_dtype"):
+        fallline.Muon([torch.nn.Parameter(torch.ones(3, 3))], variant="zolotarev", ns_dtype="bfloat16")
+
+
 @pytest.mark.parametrize("options", [{}, {"state_dtype": "int8"}, {"variant": "moonlight"}, {"clip_norm": 1.0}])
 @pytest.mark.parametrize("name", ["Muon", "Shampoo", "SOAP"])
 def test_every_lowering_of_a_matrix_optimizer_computes_the_same(name, options):
@@ -184,6 +199,34 @@ def test_staggered_refreshes_take_turns_and_reach_the_same_factors(name):
     assert_close(in_turns, together, rtol=0.2, atol=0.1)
 
 
+@pytest.mark.parametrize(("start", "begin"), [(20, 4), (3, 1)])
+def test_staggered_caspr_refreshes_each_matrix_as_its_definition_at_steps_of_its_own(start, begin):
+    every, shapes = 4, [(6, 4)] * 5
+    options = dict(lr=0.01, betas=(0.9, 0.95), matrix_eps=1e-4, root="eigh", precondition_frequency=every)
+    options["start_preconditioning_step"] = start
+    ours, _ = trained(lambda p: fallline.CASPR(p, stagger=True, **options), shapes, steps=30, dtype=torch.float64)
+    offsets = [next(k for k in range(every) if is_due(n, 0, every - k, every)) for n in range(len(shapes))]
+    assert len(set(offsets)) > 2
+    starts, grads = [], []
+
+    class Recorder:
+        """Changes nothing, and keeps what it is given."""
+
+        def __init__(self, params):
+            self.params = params
+            starts.extend(p.detach().numpy() for p in params)
+
+        def step(self):
+            grads.append([p.grad.numpy().copy() for p in self.params])
+
+    trained(Recorder, shapes, steps=30, dtype=torch.float64)
+    for number, offset in enumerate(offsets):
+        expected = caspr.Oracle([starts[number]], **options, offset=offset, begin=begin)
+        for of_step in grads:
+            expected.step([of_step[number]])
+        np.testing.assert_allclose(ours[number].detach().numpy(), expected.params[0], rtol=0, atol=1e-9)
+
+
 def test_turns_are_spread_over_the_steps_of_a_gpt():
     """Twelve blocks of GPT-2, whose matrices are every third parameter or so, refreshed every 10 and 20 steps."""
     for every, most in ((10, 1.35), (20, 1.7)):
@@ -197,7 +240,7 @@ def test_turns_are_spread_over_the_steps_of_a_gpt():
         assert max(load) * every / sum(load) <= most
 
 
-@pytest.mark.parametrize("name", ["Muon", "Shampoo", "SOAP", "CASPR"])
+@pytest.mark.parametrize("name", ["Muon", "NorMuon", "Shampoo", "SOAP", "CASPR"])
 @pytest.mark.parametrize("shape", [(1, 9), (9, 1), (3000, 2), (0, 4), (2, 0, 3)], ids=str)
 def test_odd_shapes_have_defined_steps(name, shape):
     options = {"max_precond_dim": 1000} if name == "SOAP" else {}
@@ -205,7 +248,7 @@ def test_odd_shapes_have_defined_steps(name, shape):
     assert bool(params[0].isfinite().all())
 
 
-@pytest.mark.parametrize("name", ["Muon", "Shampoo", "SOAP", "CASPR"])
+@pytest.mark.parametrize("name", ["Muon", "NorMuon", "Shampoo", "SOAP", "CASPR"])
 def test_gradients_of_zeros_and_of_rank_one_give_finite_steps(name):
     options = {"start_preconditioning_step": 1, "precondition_frequency": 2} if name == "CASPR" else {}
     params = [torch.nn.Parameter(torch.ones(6, 5)) for _ in range(2)]

@@ -18,6 +18,13 @@ CASES = {
     "muon rms": ("Muon", "muon", dict(lr=0.02, adjust_lr_fn="match_rms_adamw", nesterov=False), MATRICES),
     "muon jordan": ("Muon", "muon", dict(variant="jordan", lr=0.02, weight_decay=0.0), MATRICES),
     "muon moonlight": ("Muon", "muon", dict(variant="moonlight", lr=0.02), MATRICES),
+    "normuon": ("NorMuon", "normuon", dict(weight_decay=0.1), MATRICES),
+    "normuon rms": (
+        "NorMuon",
+        "normuon",
+        dict(adjust_lr_fn="match_rms_adamw", nesterov=False, momentum=0.9, beta2=0.8),
+        MATRICES,
+    ),
     "shampoo": ("Shampoo", "shampoo", dict(epsilon=1e-4), ALL),
     "shampoo of sums": ("Shampoo", "shampoo", dict(epsilon=1e-3, betas=(0.0, 1.0), merge_dims="none"), ALL),
     "shampoo as in AlgoPerf": (

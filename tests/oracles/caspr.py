@@ -11,8 +11,9 @@ from tests.oracles.base import Array, BaseOracle, State
 class Oracle(BaseOracle):
     defaults = dict(
         lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-4, matrix_eps=1e-6, block_size=1024,
-        precondition_frequency=20, start_preconditioning_step=101, root="newton",
+        precondition_frequency=20, start_preconditioning_step=101, root="newton", offset=0, begin=1,
     )  # fmt: skip
+    """Staggered, refreshes are ``offset`` steps early, and from ``begin`` on."""
 
     def rule(self, p: Array, g: Array, s: State, t: int) -> Array:
         h = self.h
@@ -41,13 +42,13 @@ class Oracle(BaseOracle):
         p_left, p_right = s.get("pl" + name, np.eye(n)), s.get("pr" + name, np.eye(k))
         before = s.get("b" + name, h.matrix_eps * np.eye(n))
         kappa = 1.0
-        if t > 1 and (t - 1) % every == 0:
+        if t > max(1, h.begin) and (t - 1 + h.offset) % every == 0:
             kappa = max(0.0, float(np.trace(p_left @ damped(before, h.matrix_eps) @ p_left))) / n
             before = left
         left = beta2 * left + (1 - beta2) * g @ g.T
         half = p_left @ g
         right = beta2 * kappa * right + (1 - beta2) * half.T @ half / n
-        if t % every == 0:
+        if t >= h.begin and (t + h.offset) % every == 0:
             p_left, p_right = root(left, h.matrix_eps), root(right, h.matrix_eps)
         s.update({"l" + name: left, "r" + name: right, "pl" + name: p_left, "pr" + name: p_right, "b" + name: before})
         return np.asarray(p_left @ momentum @ p_right)

@@ -20,6 +20,7 @@ from fallline.matrix.zolotarev import polar_factor
 from fallline.rules.blocks import Block, Square, Squares
 
 SCALES: dict[str, Callable[[int, int], float]] = {
+    "none": lambda rows, cols: 1.0,
     "original": lambda rows, cols: math.sqrt(max(1.0, rows / max(cols, 1))),
     "match_rms_adamw": lambda rows, cols: 0.2 * math.sqrt(max(rows, cols)),
 }
@@ -108,13 +109,16 @@ def orthogonalize(
     steps: int,
     eps: float,
     adds_eps: bool,
+    dtype: str = "float32",
 ) -> Changed:
     """The orthogonal factor of each matrix, times a factor that depends on the matrix's shape.
 
     A parameter of more than two axes is one matrix, its first axis against the others (filters of convolutions), or,
     if it is ``stacked``, as many matrices as its leading axes have elements (experts).  ``split_sizes`` cuts the rows
     of a matrix into several (fused queries, keys and values), and ``num_heads`` each of these into equal ones.
+    ``dtype="bfloat16"`` multiplies in 16 bits, and "float32" in the parameter's own dtype.
     """
+    within = torch.bfloat16 if dtype == "bfloat16" else x.dtype
     matrices = x.flatten(0, -3) if stacked else x.flatten(2)
     found = []
     for part in matrices.split(list(split_sizes), dim=1) if split_sizes else (matrices,):
@@ -129,7 +133,7 @@ def orthogonalize(
                 eps=eps,
                 eps_place="add",
                 safety=POLAR_EXPRESS_SAFETY,
-                dtype=heads.dtype,
+                dtype=within,
             )
         else:
             whole = newton_schulz(
@@ -138,8 +142,9 @@ def orthogonalize(
                 steps=steps,
                 eps=eps,
                 eps_place="add" if adds_eps else "clamp",
-                dtype=heads.dtype,
+                dtype=within,
             )
+        whole = whole.to(x.dtype)
         rows, cols = x.shape[-2:] if scale == "jordan" else heads.shape[-2:]
         whole.mul_(SCALES[scale](rows, cols))
         found.append(whole.view(part.shape))
@@ -185,10 +190,12 @@ def accumulate_adaptive(
     eps: float,
     begins: float,
     renewed: float,
+    turn: float,
+    every: float,
 ) -> Changed:
     """L is over the inputs of a layer, the columns of torch's matrices, as rows are in the authors' JAX."""
     whole = factors.merged(g)
-    for block, kept in zip(factors.blocks, previous.blocks, strict=True):
+    for place, (block, kept) in enumerate(zip(factors.blocks, previous.blocks, strict=True)):
         right, left = (factors.of(block.squares[axis]) for axis in (ROWS, COLUMNS))
         root = roots.of(block.squares[COLUMNS])
         old = previous.of(kept.squares[0])
@@ -201,11 +208,14 @@ def accumulate_adaptive(
         part = whole[where]
         size = left.shape[-1]
         factor: Tensor | float = decay
-        if renewed:
-            damped = old + (eps * largest_eigenvalue(old))[:, None, None] * torch.eye(size).to(old)
-            trace = (root * stacked_product(damped, root)).sum((-2, -1))
-            factor = decay * (trace.clamp(min=0.0) / size)[:, None, None]
-            old.copy_(left)
+        members = factors.due(place, turn, every) if renewed else []
+        if members:
+            own, own_root = old[members], root[members]
+            damped = own + (eps * largest_eigenvalue(own))[:, None, None] * torch.eye(size).to(own)
+            trace = (own_root * stacked_product(damped, own_root)).sum((-2, -1))
+            factor = torch.full_like(old[:, :1, :1], decay)
+            factor[members] *= (trace.clamp(min=0.0) / size)[:, None, None]
+            old[members] = left[members]
         _add_gram(left, part.mT, decay, weight)
         preconditioned = stacked_product(part, root)
         right.mul_(factor).add_(stacked_gram(preconditioned), alpha=weight / size)
@@ -273,11 +283,13 @@ def inverse_roots(
     turn: float,
     every: float,
     exponent: float | None = None,
+    by_block: bool = False,
     **method: Any,
 ) -> Changed:
     outcomes = torch.zeros(len(factors.numbers), len(factors.squares), dtype=torch.int8)
+    places = {id(block): place for place, block in enumerate(factors.blocks)}
     for index, (block, square) in enumerate(factors.squares):
-        members = factors.due(index, turn, every)
+        members = factors.due(places[id(block)] if by_block else index, turn, every)
         if not members:
             continue
         matrix = factors.of(square)[members] * scale

@@ -6,7 +6,8 @@ on X.  The *Gram form* does it on :math:`R = X X^\top`, which is smaller where X
 by :math:`P = a I + b R + c R^2`, so it collects :math:`Q = \prod P`, replaces R by :math:`P R P` and multiplies X once,
 at the end.  All its factors are polynomials of one symmetric matrix: they commute, and their products are symmetric.
 
-Small singular values of R are squares, which 16 bits do not hold: the Gram form needs float32.
+Small singular values of R are squares, which 16 bits do not hold: the Gram form needs float32, also where it starts
+anew from X after every second polynomial (docs/matrix.md).
 """
 
 from __future__ import annotations

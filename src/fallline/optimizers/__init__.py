@@ -40,6 +40,7 @@ FILES = {
     "NAGGS": "nag_gs",
     "Muon": "muon",
     "Muon8bit": "muon",
+    "NorMuon": "normuon",
     "Shampoo": "shampoo",
     "ShampooAlgoPerf": "shampoo",
     "SOAP": "soap",

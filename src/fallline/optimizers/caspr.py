@@ -26,6 +26,7 @@ Arguments:
     block_size: blocks have at most so many rows and columns.
     precondition_frequency: steps between refreshes of the roots.
     start_preconditioning_step: the last step that is NAdamW's.
+    stagger: refresh the roots of some blocks in every step instead of all in one, so that no step is slow.
     root: "newton", the authors' coupled iteration, or "eigh", by eigenvalues: faster on CPUs, and nearer.
 
 Example:
@@ -49,6 +50,7 @@ from fallline.rules import (
     direction,
     inverse_roots,
     maximum,
+    minimum,
     nonneg,
     nonnegative,
     norm,
@@ -59,6 +61,7 @@ from fallline.rules import (
     sqrt,
     squares,
     static,
+    switch,
     where,
 )
 
@@ -74,7 +77,8 @@ def caspr(
     *,
     lr, beta1, beta2, eps, weight_decay, matrix_eps: positive,
     block_size: setting("a whole number > 0", lambda n: isinstance(n, int) and n > 0, 1024),
-    precondition_frequency: positive, start_preconditioning_step: nonnegative, root: static("newton", "eigh"),
+    precondition_frequency: positive, start_preconditioning_step: nonnegative, stagger: switch,
+    root: static("newton", "eigh"),
     is_matrix: static, size0, row_length, first, step,
 ):  # fmt: skip
     exp_avg = beta1 * exp_avg + (1 - beta1) * g
@@ -82,15 +86,25 @@ def caspr(
     ahead = (beta1 * exp_avg + (1 - beta1) * g) / (1 - beta1**step)
     u = ahead / (sqrt(exp_avg_sq / (1 - beta2**step)) + eps)
     if is_matrix:
-        renewed = where(first, 0.0, where((step - 1) % precondition_frequency == 0, 1.0, 0.0))
+        # Staggered, each root has been made when the first step needs it.
+        staggers = stagger != 0
+        every = where(staggers, precondition_frequency, 1)
+        begin = minimum(precondition_frequency, maximum(start_preconditioning_step + 2 - precondition_frequency, 1))
+        renewed = where(
+            staggers,
+            where(step > begin, 1.0, 0.0),
+            where((step - 1) % precondition_frequency == 0, 1.0, 0.0),
+        )
         factors, previous_factors, roots = accumulate_adaptive(
             factors, previous_factors, roots, g,
-            decay=beta2, weight=1 - beta2, eps=matrix_eps, begins=first, renewed=renewed,
+            decay=beta2, weight=1 - beta2, eps=matrix_eps, begins=first, renewed=where(first, 0.0, renewed),
+            turn=step - 1, every=every,
         )  # fmt: skip
-        refreshed = where(step % precondition_frequency == 0, 1.0, 0.0)
+        refreshed = where(staggers, where(step >= begin, 1.0, 0.0), where(step % precondition_frequency == 0, 1.0, 0.0))
         roots = inverse_roots(
-            roots, factors, scale=1.0, eps=matrix_eps, when=refreshed, exponent=0.5, relative=True, method=root
-        )
+            roots, factors, scale=1.0, eps=matrix_eps, when=refreshed, turn=step, every=every, by_block=True,
+            exponent=0.5, relative=True, method=root,
+        )  # fmt: skip
         fits = where(maximum(size0, row_length) <= LONGEST, 1.0, 0.0)
         started = where(step > start_preconditioning_step, fits, 0.0)
         turned = precondition(ahead, roots, when=started)
@@ -112,6 +126,7 @@ CASPR = describe(
         block_size=1024,
         precondition_frequency=20,
         start_preconditioning_step=101,
+        stagger=False,
         root="newton",
     ),
     sources=("AlgoPerf v0.5 caspr_adaptive/caspr_adaptive_helper.py",),

@@ -27,6 +27,8 @@ Arguments:
     ns_coefficients: (a, b, c) of the Newton–Schulz iteration X ← aX + (bA + cA²)X, A = XXᵀ.
     eps: the smallest norm that a matrix is divided by.
     ns_steps: steps of the iteration.
+    ns_dtype: "float32", or "bfloat16" for products in 16 bits, as torch.optim.Muon's: faster on processors with units
+        for them, and not the same on all processors.
     adjust_lr_fn: None or "original": s = √max(1, A/B); "match_rms_adamw": s = 0.2·√max(A, B).
     variant: "torch", "jordan", "moonlight", "polar_express" or "zolotarev".
     stacked: a parameter of three or more axes is a stack of matrices (experts).
@@ -77,6 +79,7 @@ def muon(
     ns_coefficients: setting("three numbers (a, b, c)", are_numbers, COEFFICIENTS),
     eps: setting("a number >= 0", lambda x: isinstance(x, (int, float)) and x >= 0, 1e-7),
     ns_steps: setting("a whole number from 1 to 99", lambda n: is_count(n) and 1 <= n < 100, 5),
+    ns_dtype: setting('"float32" or "bfloat16"', lambda x: x == "bfloat16", "float32"),
     adjust_lr_fn: setting(
         'None, "original" or "match_rms_adamw"', lambda x: x in ("original", "match_rms_adamw")
     ),
@@ -98,6 +101,7 @@ def muon(
         steps=ns_steps,
         eps=eps,
         adds_eps=variant == "jordan",
+        dtype=ns_dtype,
         scale="jordan" if variant == "jordan" and ndim == 4 else adjust_lr_fn or "original",
         stacked=stacked and ndim > 2,
         split_sizes=split_sizes,
@@ -118,6 +122,7 @@ Muon = describe(
         ns_coefficients=COEFFICIENTS,
         eps=1e-7,
         ns_steps=5,
+        ns_dtype="float32",
         adjust_lr_fn=None,
         variant="torch",
         stacked=False,
@@ -134,7 +139,7 @@ Muon = describe(
         "MoonshotAI/Moonlight examples/toy_train.py (variant moonlight)",
     ),
     deviations=(
-        "the iteration runs in float32, not in bfloat16, which processors without matrix units emulate",
+        'the iteration runs in float32, which is the same on all processors, unless ns_dtype="bfloat16", as torch\'s',
         "torch's class takes matrices only; here a parameter of more axes is one matrix, or a stack of them",
     ),
     torch_class="Muon",
@@ -146,6 +151,10 @@ Muon = describe(
             ),
             'ns_coefficients are those of the Newton–Schulz iteration, which variant="polar_express" and '
             '"zolotarev" do not use; leave them out',
+        ),
+        Requirement(
+            lambda variant, ns_dtype: variant != "zolotarev" or ns_dtype == "float32",
+            'ns_dtype="bfloat16" cannot hold what variant="zolotarev" inverts; leave it out, or take another variant',
         ),
     ),
 )

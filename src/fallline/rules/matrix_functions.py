@@ -40,7 +40,8 @@ def inverse_roots(
     **settings: Any,
 ) -> Node:
     """``(scale · factors + eps · 1)^(−1/p)``; p is twice the number of axes of a block unless the settings say
-    otherwise.  A root that cannot be computed keeps its old value; one that fails too often in a row is an error."""
+    otherwise.  A root that cannot be computed keeps its old value; one that fails too often in a row is an error.
+    Matrices take turns one by one, or, with ``by_block=True``, all of a block together."""
     numbers = {"scale": scale, "eps": eps, "when": when, "turn": turn, "every": every}
     (found,) = factors.graph.call(
         "inverse_roots", {}, {"roots": roots, "factors": factors}, numbers, ("roots",), **settings
@@ -59,11 +60,14 @@ def accumulate_adaptive(
     eps: Number,
     begins: Number,
     renewed: Number,
+    turn: Number = 0,
+    every: Number = 1,
 ) -> tuple[Node, Node, Node]:
-    """CASPR's factors: R is that of the gradient after L's root.  If L's root was ``renewed`` in the last step, R is
-    brought to its scale, and ``previous`` becomes the factor that the root was made from.  ``begins`` sets all of them
-    to their start."""
+    """CASPR's factors: R is that of the gradient after L's root.  If roots were ``renewed`` in the last step, R is
+    brought to the scale of a new root of L, and ``previous`` becomes the factor that the root was made from; ``turn``
+    and ``every`` are those of that step, and blocks take turns.  ``begins`` sets all of them to their start."""
     numbers = {"decay": decay, "weight": weight, "eps": eps, "begins": begins, "renewed": renewed}
+    numbers |= {"turn": turn, "every": every}
     factors, previous, roots = g.graph.call(
         "accumulate_adaptive",
         {"g": g},

@@ -59,7 +59,7 @@ def largest_difference(found: Sequence[Tensor], expected: Sequence[Tensor]) -> f
 
 
 def make(name: str, params: list[Tensor], **options: Any) -> Any:
-    if fallline.info(name).name in ("muon", "muon8bit") and any(p.ndim < 2 for p in params):
+    if fallline.info(name).name in ("muon", "muon8bit", "normuon") and any(p.ndim < 2 for p in params):
         groups = [{"params": [p for p in params if p.ndim >= 2]}]
         groups.append({"params": [p for p in params if p.ndim < 2], "rule": "adamw", "lr": 3e-4})
         return fallline.create(name, groups, **options)

@@ -178,6 +178,7 @@ TUNING: Mapping[str, Tuning] = {
     "mars": _adam_like(betas=False),
     "muon": _MUON,
     "muon8bit": _MUON,
+    "normuon": _MUON,
     "nadam": _adam_like(decoupled_weight_decay=True),
     "nadamp": _adam_like(),
     "nadamw": _adam_like(),
