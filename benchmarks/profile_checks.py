@@ -4,6 +4,7 @@ simulated: tables of equal arms, with correlated rounds, in which any arm is cal
 found.  twins: the same with real trainings of the 3 M-parameter GPT, the same arm twice and one that costs 3 % more.
 memory: differences of peaks against those of states, beside the bytes that the C library has in use, which is told
 nothing of either.  overhead: a profile's step against a loop written by hand, in turns, and phases against whole steps.
+first rows: the time from the start of a preset until its first row is printed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import json
 import os
 import random
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +35,7 @@ from fallline.profile.arms import arm_of, arms_of
 from fallline.profile.estimate import estimate
 from fallline.profile.first_look import look_at
 from fallline.profile.plan import Plan
+from fallline.profile.published import PRESETS
 from fallline.profile.results import Results
 from fallline.profile.rounds import Limits, Telling, measure
 from fallline.profile.trained import WHOLE as WHOLE_STEP
@@ -239,10 +243,36 @@ def _by_hand(workload: Workload, seed: int) -> Callable[[], Any]:
     return step
 
 
+# ------------------------------------------------------------------ first rows
+
+FIRST_ROW = 20.0
+"""Seconds from the start of the command, imports included."""
+
+
+def first_rows() -> dict[str, Any]:
+    """Seconds from the start of each preset's command until its first row is printed; the command is then ended."""
+    seconds = {}
+    for preset in PRESETS:
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-m", "fallline", "profile", "--preset", preset, "--out", f"{folder}/p.sqlite"]
+            start = time.perf_counter()
+            process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+            assert process.stderr is not None
+            for line in process.stderr:
+                if " a step, " in line:
+                    seconds[preset] = time.perf_counter() - start
+                    break
+            process.kill()
+            process.communicate()
+    ok = len(seconds) == len(PRESETS) and max(seconds.values()) <= FIRST_ROW
+    return {"ok": ok, "seconds": seconds}
+
+
 CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
     "simulated": simulated_tables,
     "memory": memory,
     "overhead": overhead,
+    "first rows": first_rows,
     "twins": twins,
 }
 

@@ -1,17 +1,21 @@
 """Writes the transcripts and the numbers of docs/profile.md: ``python docs/profile_page.py NAME=FILE …``.
 
-``FILE`` holds what a command printed, with the command in its first line; numbers of checks are read from
-``benchmarks/profile_checks.json``.
+``FILE`` is a results file (``.sqlite``), which is shown with the command that it stores, or text that a command
+printed, with the command in its first line; numbers of checks are read from ``benchmarks/profile_checks.json``.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from fallline.profile.results import Results
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "profile.md"
@@ -24,6 +28,15 @@ def put(page: str, begin: str, end: str, text: str) -> str:
     if not pattern.search(page):
         raise SystemExit(f"{PAGE}: has no {begin}")
     return pattern.sub(lambda found: f"{found[1]}{text}\n{found[2]}", page)
+
+
+def shown(file: Path) -> str:
+    """A results file as its command printed it."""
+    with Results(file, writable=False) as results:
+        command = shlex.join(["fallline", *results.command()])
+    show = [sys.executable, "-m", "fallline", "profile", "--out", str(file), "--show"]
+    ended = subprocess.run(show, capture_output=True, text=True, check=True)
+    return f"$ {command}\n{ended.stdout}"
 
 
 def transcript(text: str) -> str:
@@ -40,10 +53,10 @@ def simulated(found: Mapping[str, Any]) -> str:
 
 
 def twins(found: Mapping[str, Any]) -> str:
-    load, spread = found["machine"]["load_average"], found["spread of twins"]
+    load, spread = max(found.get("load", [found["machine"]["load_average"]])), found["spread of twins"]
     return (
-        f"In {found['runs']} real profiles of the 3 M-parameter GPT at a load of {load:.0f}, the same arm twice was "
-        f"called different in {found['called different']}, and an arm that costs 3 % of a step more was found in "
+        f"In {found['runs']} real profiles of the 3 M-parameter GPT at a load of up to {load:.0f}, the same arm twice "
+        f"was called different in {found['called different']}, and an arm that costs 3 % of a step more was found in "
         f"{found['planted found']}; differences of twins spread by {100 * spread:.2f} % (one standard deviation)."
     )
 
@@ -71,10 +84,17 @@ def memory(found: Mapping[str, Any]) -> str:
     )
 
 
+def first_rows(found: Mapping[str, Any]) -> str:
+    seconds = " and ".join(f"{value:.0f} s for `{preset}`" for preset, value in found["seconds"].items())
+    load = found["machine"]["load_average"]
+    return f"From the start of the command to its first row it took {seconds}, at a load of {load:.1f}."
+
+
 WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "simulated": simulated,
     "twins": twins,
     "overhead": overhead,
+    "first rows": first_rows,
     "memory": memory,
 }
 
@@ -83,10 +103,11 @@ def main() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for argument in sys.argv[1:]:
         name, _, file = argument.partition("=")
-        text = transcript(Path(file).read_text(encoding="utf-8"))
+        stored = Path(file).suffix == ".sqlite"
+        text = transcript(shown(Path(file)) if stored else Path(file).read_text(encoding="utf-8"))
         page = put(page, f"<!-- transcript: {name} -->", "<!-- end of transcript -->", text)
-    stored = json.loads(CHECKS.read_text(encoding="utf-8"))
-    told = "\n\n".join(words(stored[name]) for name, words in WORDS.items() if name in stored)
+    checks = json.loads(CHECKS.read_text(encoding="utf-8"))
+    told = "\n\n".join(words(checks[name]) for name, words in WORDS.items() if name in checks)
     PAGE.write_text(put(page, "<!-- checks -->", "<!-- end of checks -->", told), encoding="utf-8")
 
 

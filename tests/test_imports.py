@@ -50,7 +50,7 @@ BELOW = {
     "footprint": {"document", "lower", "measure", "memory", "optim", "rules", "training", "workloads"},
     "race": {"document", "logs", "measure", "memory", "optim", "score", "training", "workloads"},
     "gallery": {"catalogue", "document", "footprint", "measure", "memory", "score", "training", "workloads"},
-    "profile": {"document", "footprint", "measure", "memory", "optim", "race", "step", "training", "workloads"},
+    "profile": {"document", "footprint", "logs", "measure", "memory", "optim", "race", "step", "training", "workloads"},
     "report": {"document", "measure", "profile", "race", "score", "step"},
 }
 """Folder, or module at the top → those it may import; docs/architecture.md shows the same order.

@@ -54,9 +54,14 @@ def write_log(material: Material, results: Path, tracker: str) -> None:
 
 def _page(results: Path, path: Path) -> list[Path]:
     from fallline.document.html.library import available
+    from fallline.measure.store import StoreError
     from fallline.report.composing import report
 
     if not available():
         return []
-    path.write_text(report([results]).page(), encoding="utf-8")
+    try:
+        page = report([results]).page()
+    except StoreError:  # a report runs no file of a user's, and so has no page of a profile of one
+        return []
+    path.write_text(page, encoding="utf-8")
     return [path]

@@ -89,8 +89,17 @@ def _memory(trained: TrainedArm) -> dict[str, Any]:
             facts |= {"peak_bytes": live.peak, "held_bytes": before}
         except (NotImplementedError, AttributeError, TypeError) as error:
             # Tensors of a class of their own have no storage to count.
-            facts |= {"peak_bytes": None, "held_bytes": None, "peak_missing": str(error).partition("\n")[0][:200]}
+            facts |= _unknown_peak(error)
+        except Ended as ended:
+            # An optimizer that compiles itself cannot do so where every operation is watched; it runs without.
+            if "torch.compile" not in str(ended):
+                raise
+            facts |= _unknown_peak(ended)
     return facts
+
+
+def _unknown_peak(reason: Exception) -> dict[str, Any]:
+    return {"peak_bytes": None, "held_bytes": None, "peak_missing": str(reason).partition("\n")[0][:200]}
 
 
 def _held(trained: TrainedArm) -> Iterable[Tensor]:

@@ -337,6 +337,13 @@ def reservations(cells: Sequence[CellEstimate]) -> list[str]:
 
 def _of_arms(cell: CellEstimate) -> list[str]:
     notes = []
+    counts, done = cell.record.counts, len(cell.record.blocks)
+    if counts is not None and not cell.record.is_complete:
+        at = f" at {cell.record.plan.label}" if cell.record.plan.label else ""
+        notes.append(
+            f"{done} of {cell.record.plan.repeats * counts.blocks} blocks were measured{at}; the same command takes "
+            "the rest"
+        )
     if abs(cell.phase_gap) > PHASES_MISS:
         notes.append(f"phases add up to {100 * (1 + cell.phase_gap):.1f} % of the measured steps")
     for label, facts in cell.record.arms.items():

@@ -19,6 +19,10 @@ LEAST_ROUNDS = 3
 """Timed rounds of a block, where steps take very long."""
 
 
+SETTLE = 1
+"""Steps that each new model takes before it is timed: its memory is touched for the first time."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """One cell: everything that decides what its numbers mean."""
@@ -95,15 +99,17 @@ def counts_for(steps: int) -> Counts:
     return Counts(blocks, rounds, steps - (blocks - 1) * rounds)
 
 
-def counts_within(seconds: float, round_seconds: float, repeats: int, most: int = 30) -> Counts:
+def counts_within(seconds: float, round_seconds: float, repeats: int, warmup: int = 2, most: int = 30) -> Counts:
     """As many rounds as fit into the time, decided before any is timed, so that no result decides when to stop.
 
+    Rounds that are not timed count, too: the warm-up of each repeat, and the first round of each new allocation.
+
     >>> counts_within(60, 0.5, repeats=3)
-    Counts(blocks=4, rounds=10, last=10)
+    Counts(blocks=3, rounds=10, last=10)
     >>> counts_within(60, 20.0, repeats=3)
     Counts(blocks=2, rounds=3, last=3)
     """
-    each = seconds / max(1e-9, round_seconds) / repeats
-    rounds = int(min(BLOCK, max(LEAST_ROUNDS, each // LEAST_BLOCKS)))
-    blocks = int(min(most, max(LEAST_BLOCKS, each // rounds)))
+    each = seconds / max(1e-9, round_seconds) / repeats - warmup + SETTLE
+    rounds = int(min(BLOCK, max(LEAST_ROUNDS, each // LEAST_BLOCKS - SETTLE)))
+    blocks = int(min(most, max(LEAST_BLOCKS, each // (rounds + SETTLE))))
     return Counts(blocks, rounds, rounds)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import hashlib
+import math
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from fallline.measure.load import Meter, reason
 from fallline.measure.machine import available_memory
 from fallline.measure.memory import trim_malloc
 from fallline.profile.first_look import look_at
-from fallline.profile.plan import Counts, Plan, counts_for, counts_within
+from fallline.profile.plan import LEAST_BLOCKS, SETTLE, Counts, Plan, counts_for, counts_within
 from fallline.profile.results import CellRecord, Results, Step
 from fallline.profile.room import room_of
 from fallline.profile.trained import Ended, TrainedArm, memory_limited
@@ -28,8 +29,8 @@ from fallline.workloads import Workload
 
 ROOM = 0.8
 """The part of the available memory that all arms together may take in one process."""
-SETTLE = 1
-"""Steps that each new model takes before it is timed: its memory is touched for the first time."""
+OVERRUN = 1.25
+"""A cell stops at the end of a block where it would take longer than so many times its limit."""
 SAVE_EVERY = 20.0
 """Seconds between checkpoints on disk."""
 LOOK_STEPS = 1000
@@ -38,7 +39,10 @@ LOOK_STEPS = 1000
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """How long to measure: so many timed steps per repeat, or so many seconds in all."""
+    """How long to measure: so many timed steps per repeat, or so many seconds in all.
+
+    The fewest steps that say something may take longer than that; so may steps where other work came meanwhile.
+    """
 
     steps: int | None = None
     seconds: float = 180.0
@@ -60,11 +64,14 @@ def measure(plan: Plan, results: Results, limits: Limits, telling: Telling) -> N
         started = time.perf_counter()
         record = _looked(plan, results, workload, limits, telling)
         counts = record.counts
+        used = time.perf_counter() - started
         if counts is None:
-            used = time.perf_counter() - started
             counts = _counts(record, limits, used)
             results.set_counts(plan, counts)
         running = _Running(plan, results, workload, counts, telling)
+        if limits.steps is None:
+            least = plan.repeats * (running.total * _round_seconds(record))
+            running.deadline = started + OVERRUN * max(limits.seconds, used + least)
         for repeat in range(plan.repeats):
             running.repeat(repeat)
 
@@ -99,9 +106,12 @@ def _check_room(predicted: int | None, free: int | None) -> None:
 def _counts(record: CellRecord, limits: Limits, used: float) -> Counts:
     if limits.steps is not None:
         return counts_for(limits.steps)
-    # Compilation aside, a second step is what all further ones cost.
-    of_round = sum(arm.facts.get("second_seconds", 0.0) for arm in record.arms.values() if arm.status is None)
-    return counts_within(limits.seconds - used, of_round * 1.1, record.plan.repeats)
+    return counts_within(limits.seconds - used, _round_seconds(record), record.plan.repeats, record.plan.warmup)
+
+
+def _round_seconds(record: CellRecord) -> float:
+    """Compilation aside, a second step is what all further ones cost; evaluations and new models take a tenth more."""
+    return 1.1 * sum(arm.facts.get("second_seconds", 0.0) for arm in record.arms.values() if arm.status is None)
 
 
 class _Running:
@@ -113,11 +123,14 @@ class _Running:
         self.folder = results.path.with_name(results.path.name + ".states")
         self.trained: dict[str, TrainedArm] = {}
         self._saved = time.perf_counter()
+        self.deadline = math.inf
+        """When to stop at the end of a block, by this process's clock."""
+        self._stopped = False
 
     def repeat(self, repeat: int) -> None:
         record = self.results.load(self.plan)
         done = [block for block in range(self.counts.blocks) if (repeat, block) in record.blocks]
-        if len(done) == self.counts.blocks:
+        if len(done) == self.counts.blocks or self._stopped:
             return
         first = next(block for block in range(self.counts.blocks) if block not in done)
         together = self._together(record)
@@ -125,16 +138,31 @@ class _Running:
         rng = random.Random(f"{self.plan.key} {repeat} {first}")
         saved = self._begin(labels, repeat, first)
         for block in range(first, self.counts.blocks):
-            if not labels:
+            if not labels or self._is_late(repeat, block):
                 return
             began = time.perf_counter()
             labels, saved = self._block(labels, repeat, block, rng, together, saved)
             number = repeat * self.counts.blocks + block + 1
+            self._longest = max(self._longest, time.perf_counter() - began)
             self.telling.block(self.plan, number, self.plan.repeats * self.counts.blocks, time.perf_counter() - began)
         for path in self.folder.glob(f"{self.plan.key}-{repeat}-*"):
             path.unlink(missing_ok=True)
         if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()
+
+    _longest = 0.0
+
+    def _is_late(self, repeat: int, block: int) -> bool:
+        """Whether the time is up, which no result decides; two blocks are taken in any case, for an interval."""
+        done = repeat * self.counts.blocks + block
+        if done < LEAST_BLOCKS or time.perf_counter() + self._longest <= self.deadline:
+            return False
+        self._stopped = True
+        self.telling.notice(
+            f"  time is up after block {done} of {self.plan.repeats * self.counts.blocks}: steps took longer than in "
+            "the first look; the same command takes the rest"
+        )
+        return True
 
     def _goes_on(self, record: CellRecord, label: str) -> bool:
         return record.arms[label].status is None

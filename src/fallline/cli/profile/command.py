@@ -11,6 +11,7 @@ from fallline.cli.exit_codes import failing_with
 from fallline.cli.options import grouped
 from fallline.cli.output import check_figures, check_out, draw, emit
 from fallline.cli.profile.options import Counted, Questions, Shown, Trained
+from fallline.cli.trackers import Log, check_log, write_log
 
 if TYPE_CHECKING:
     from fallline.cli.profile.request import Request
@@ -24,6 +25,7 @@ def profile(
     counted: Counted,
     questions: Questions,
     shown: Shown,
+    log: Log = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress; the table and the verdicts only.")] = False,
 ) -> None:
     """Train the same model under several optimizers, side by side. How fast is each, what does it hold, what is lost?
@@ -32,6 +34,7 @@ def profile(
     """
     form = shown.chosen
     check_figures(questions.figures)
+    check_log(log)
     from fallline.cli.profile import races
     from fallline.cli.profile.request import read_request
     from fallline.measure.store import StoreError
@@ -60,6 +63,10 @@ def profile(
     if questions.figures is not None:
         draw(made.figures, questions.figures, silent)
     emit(made, form, quiet=quiet)
+    if log is not None:
+        from fallline.profile.logged import material_of
+
+        write_log(material_of(request.out, made), request.out, log)
 
 
 def _measure(request: Request, results: Results, counted: Counted, silent: bool) -> None:
