@@ -6,12 +6,12 @@ Unlike the memory of a process, they do not depend on the allocator, the machine
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_iter
 
 
@@ -69,9 +69,19 @@ def held_by(nested: Any) -> int:
     storages: dict[int, int] = {}
     for value in tree_iter(nested):
         if isinstance(value, Tensor):
-            storage = value.untyped_storage()
-            storages[storage._cdata] = storage.nbytes()
+            for tensor in _with_memory(value):
+                storage = tensor.untyped_storage()
+                storages[storage._cdata] = storage.nbytes()
     return sum(storages.values())
+
+
+def _with_memory(tensor: Tensor) -> Iterator[Tensor]:
+    """The tensors that a tensor of a class of its own consists of (torchao's states), or the tensor itself."""
+    if is_traceable_wrapper_subclass(tensor):
+        for name in tensor.__tensor_flatten__()[0]:
+            yield from _with_memory(getattr(tensor, name))
+    else:
+        yield tensor
 
 
 def held_by_states(optimizer: Any) -> int:

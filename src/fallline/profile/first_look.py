@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_iter
 
 from fallline.measure.memory import peak_resident, reset_peak_resident, trim_malloc
@@ -78,6 +79,9 @@ def _memory(trained: TrainedArm) -> dict[str, Any]:
         "modelled_state_bytes": memory_of(optimizer).optimizer if isinstance(optimizer, RuleOptimizer) else None,
         "lowerings": _lowerings(optimizer),
     }
+    if any(is_traceable_wrapper_subclass(tensor) for tensor in _held(trained)):
+        # Such an optimizer may compile itself; if torch sees it watched, it refuses to for the rest of the process.
+        return facts | _unknown_peak("states are tensors of a class of their own")
     with ended_at(trained.done + 1):
         try:
             with LiveBytes(_held(trained)) as live:
@@ -89,17 +93,12 @@ def _memory(trained: TrainedArm) -> dict[str, Any]:
             facts |= {"peak_bytes": live.peak, "held_bytes": before}
         except (NotImplementedError, AttributeError, TypeError) as error:
             # Tensors of a class of their own have no storage to count.
-            facts |= _unknown_peak(error)
-        except Ended as ended:
-            # An optimizer that compiles itself cannot do so where every operation is watched; it runs without.
-            if "torch.compile" not in str(ended):
-                raise
-            facts |= _unknown_peak(ended)
+            facts |= _unknown_peak(str(error))
     return facts
 
 
-def _unknown_peak(reason: Exception) -> dict[str, Any]:
-    return {"peak_bytes": None, "held_bytes": None, "peak_missing": str(reason).partition("\n")[0][:200]}
+def _unknown_peak(reason: str) -> dict[str, Any]:
+    return {"peak_bytes": None, "held_bytes": None, "peak_missing": reason.partition("\n")[0][:200]}
 
 
 def _held(trained: TrainedArm) -> Iterable[Tensor]:

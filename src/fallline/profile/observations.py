@@ -14,6 +14,8 @@ from fallline.profile.results import ArmFacts
 from fallline.workloads import Workload
 
 MB = 1e6
+WIDE = 0.1
+"""An interval of speed that is wider than this says too little."""
 UNLIKE = 0.01
 """Forward and backward that differ by more than this are not the same work."""
 PHASES_MISS = 0.03
@@ -61,7 +63,8 @@ def speed(arm: ArmEstimate, base: str) -> str:
         return f"is faster than {base} by {percent(delta.value, delta)}"
     if delta.high < 0:
         return f"is slower than {base} by {percent(-delta.value, _negated(delta))}".replace("+", "")
-    return f"cannot be told apart from {base} in speed ({percent(delta.value, delta)})"
+    more = "; more --steps or --minutes narrow that" if delta.high - delta.low > WIDE else ""
+    return f"cannot be told apart from {base} in speed ({percent(delta.value, delta)}{more})"
 
 
 def _negated(found: MeanInterval) -> MeanInterval:
