@@ -45,4 +45,4 @@ def _write_run(run: Run, project: str, folder: Path) -> None:
 
 
 def _table(table: Table) -> wandb.Table:
-    return wandb.Table(columns=table.header, data=table.texts)
+    return wandb.Table(columns=[*table.header], data=table.texts)

@@ -77,9 +77,10 @@ def held_by(nested: Any) -> int:
 
 def _with_memory(tensor: Tensor) -> Iterator[Tensor]:
     """The tensors that a tensor of a class of its own consists of (torchao's states), or the tensor itself."""
-    if is_traceable_wrapper_subclass(tensor):
-        for name in tensor.__tensor_flatten__()[0]:
-            yield from _with_memory(getattr(tensor, name))
+    parts: Any = tensor  # a protocol of torch's, which its types do not let a tensor have
+    if is_traceable_wrapper_subclass(parts):
+        for name in parts.__tensor_flatten__()[0]:
+            yield from _with_memory(getattr(parts, name))
     else:
         yield tensor
 
