@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -16,28 +16,40 @@ ALIGNED = 16
 
 def exchange(ranks: Ranks, transfers: Sequence[Transfer]) -> None:
     """Fills what transfers are to fill.  All processes have the same ones, in whatever order."""
+    for finish in begin_exchange(ranks, transfers):
+        finish()
+
+
+def begin_exchange(ranks: Ranks, transfers: Sequence[Transfer]) -> list[Callable[[], None]]:
+    """Begins to send; the functions wait for what comes, and fill what is to be filled."""
     ways = sorted({(transfer.owner.mesh_axis, not transfer.to_owner) for transfer in transfers})
-    for axis, back in ways:
-        chosen = [t for t in transfers if (t.owner.mesh_axis, not t.to_owner) == (axis, back)]
-        _exchange(ranks, axis, sorted(chosen, key=lambda transfer: repr(transfer.key)))
+    chosen = {way: [t for t in transfers if (t.owner.mesh_axis, not t.to_owner) == way] for way in ways}
+    return [
+        _begin(ranks, axis, sorted(some, key=lambda transfer: repr(transfer.key))) for (axis, _), some in chosen.items()
+    ]
 
 
-def _exchange(ranks: Ranks, axis: int, transfers: Sequence[Transfer]) -> None:
+def _begin(ranks: Ranks, axis: int, transfers: Sequence[Transfer]) -> Callable[[], None]:
     others = range(ranks.sizes[axis])
     sent = [[_bytes_of(part) for part in _sent(transfers, other, ranks.at[axis])] for other in others]
     targets = [list(_received(transfers, other, ranks.at[axis])) for other in others]
     buffer = torch.cat([part for parts in sent for part in parts] or [torch.empty(0, dtype=torch.uint8)])
-    received = ranks.exchange(
+    received, wait = ranks.begin_exchange(
         axis,
         buffer.to(ranks.device),
         [sum(part.numel() for part in parts) for parts in sent],
         [sum(_size(target) for target in parts) for parts in targets],
     )
-    at = 0
-    for target in (target for parts in targets for target in parts):
-        count = target.numel() * target.element_size()
-        target.copy_(received[at : at + count].view(target.dtype).view(target.shape))
-        at += _size(target)
+
+    def finish() -> None:
+        wait()
+        at = 0
+        for target in (target for parts in targets for target in parts):
+            count = target.numel() * target.element_size()
+            target.copy_(received[at : at + count].view(target.dtype).view(target.shape))
+            at += _size(target)
+
+    return finish
 
 
 def _sent(transfers: Sequence[Transfer], other: int, here: int) -> Iterator[Tensor]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
-from fallline.distributed.exchange import exchange
+from fallline.distributed.exchange import begin_exchange, exchange
 from fallline.distributed.ranks import Ranks
 from fallline.lower.coupled import Joiner
 from fallline.lower.executor import Partial
@@ -83,6 +83,14 @@ class CopiesJoiner(Joiner):
 
     def __init__(self, ranks: Ranks):
         self.ranks = ranks
+        self._under_way: list[Callable[[], None]] = []
+
+    def begin(self, run: object) -> None:
+        self._under_way.clear()
 
     def join(self, partials: Sequence[Partial], transfers: Sequence[Transfer]) -> None:
-        exchange(self.ranks, transfers)
+        self._under_way += begin_exchange(self.ranks, transfers)
+        if not any(transfer.early for transfer in transfers):
+            for finish in self._under_way:
+                finish()
+            self._under_way.clear()

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from fallline.distributed import owners as sharing
 from fallline.lower.chain import prepare
 from fallline.lower.coupled import alone
-from fallline.lower.executor import Deferred, Executor, Lowering, Passes, StepScalars
+from fallline.lower.executor import Deferred, Executor, Lowering, Partial, Passes, StepScalars
 from fallline.lower.item import Item, follow
 from fallline.lower.transfer import Owner, Transfer
 from fallline.rules.program import Program
+
+StepPart = Generator[Sequence[Partial | Transfer], None, None]
 
 
 class OwnedExecutor(Executor):
@@ -33,9 +36,14 @@ class OwnedExecutor(Executor):
     ):
         super().__init__(program, items)
         self.owners, self.wholes = list(owners), dict(wholes)
-        self.positions = list(self.wholes)
-        """The positions of the owned items, in the order of the executor that steps them."""
-        self.inner = prepare(lowering, program, list(self.wholes.values()))
+        self.round_of = [0] * len(self.items)
+        """The round in which each matrix is stepped.  Pieces have one: all have arrived before it."""
+        if owners[0].copied:
+            self.round_of = sharing.rounds([item.shape for item in self.items], [owner.rank for owner in owners])
+        count = sharing.ROUNDS if owners[0].copied else 1
+        self.parts = [[i for i in self.wholes if self.round_of[i] == k] for k in range(count)]
+        """For each round, the positions of the owned items, in the order of the executor that steps them."""
+        self.inner = [prepare(lowering, program, [self.wholes[i] for i in part]) for part in self.parts]
 
     def run(self, scalars: StepScalars) -> Deferred:
         with torch.no_grad():
@@ -57,48 +65,40 @@ class OwnedExecutor(Executor):
             gathered.append(Transfer(("gradient", self.items[i].number), self.owners[i], grads[i], wholes.get(i)))
         if gathered:
             yield gathered
-        deferred = yield from self.step(wholes, scalars)
-        results = [
-            Transfer(("result", self.items[i].number), self.owners[i], self.here(i), self.whole(i), to_owner=False)
-            for i in active
-        ]
-        numbers = {
-            (name, i): torch.tensor([deferred[name][i]], dtype=torch.float64) for name in deferred for i in active
-        }
-        for (name, i), value in numbers.items():
-            owner = dataclasses.replace(self.owners[i], copied=True)
-            results.append(Transfer((name, self.items[i].number), owner, value, value, to_owner=False))
-        if results:
-            yield results
+        deferred: Deferred = {name: [0.0] * len(self.items) for name in self.program.deferred_writes}
+        numbers: dict[tuple[str, int], Tensor] = {}
+        last = len(self.parts) - 1
+        for k in range(len(self.parts)):
+            yield from self.step(k, wholes, scalars, deferred)
+            results = []
+            for i in (i for i in active if self.round_of[i] == k):
+                key, owner = self.items[i].number, self.owners[i]
+                results.append(Transfer(("result", key), owner, self.here(i), self.whole(i), False, early=k < last))
+                for name in deferred:
+                    value = numbers[name, i] = torch.tensor([deferred[name][i]], dtype=torch.float64)
+                    owner = dataclasses.replace(owner, copied=True)
+                    results.append(Transfer((name, key), owner, value, value, False, early=k < last))
+            if active:
+                yield results
         for (name, i), value in numbers.items():
             deferred[name][i] = float(value)
         self.tell_autograd()
         return deferred
 
-    def step(self, grads: Mapping[int, Tensor], scalars: StepScalars) -> Passes:
-        """Steps what this process owns; returns the scalar states by the positions of all items."""
-        for i in grads:
+    def step(self, k: int, grads: Mapping[int, Tensor], scalars: StepScalars, deferred: Deferred) -> StepPart:
+        """Steps what this process owns of a round; scalar states go to the positions of all items."""
+        part, inner = self.parts[k], self.inner[k]
+        own = [at for at, i in enumerate(part) if i in grads]
+        for i in (part[at] for at in own):
             item = self.wholes[i]
             if item.low_precision_copy is not None:
                 follow(item.param.data, item.low_precision_copy.data)
-        own = [k for k, i in enumerate(self.positions) if i in grads]
-        self.inner.bind({k: grads[self.positions[k]] for k in own})
-        found = {}
+        inner.bind({at: grads[part[at]] for at in own})
         if own:
-            found = yield from self.inner.passes(self.own_scalars(scalars))
-        deferred: Deferred = {name: [0.0] * len(self.items) for name in self.program.deferred_writes}
-        for name, values in found.items():
-            for k in own:
-                deferred[name][self.positions[k]] = values[k]
-        return deferred
-
-    def own_scalars(self, scalars: StepScalars) -> StepScalars:
-        return StepScalars(
-            scalars.sets,
-            [scalars.set_of[i] for i in self.positions],
-            scalars.grad_factor,
-            None if scalars.keys is None else [scalars.keys[i] for i in self.positions],
-        )
+            found = yield from inner.passes(_picked(scalars, part))
+            for name, values in found.items():
+                for at in own:
+                    deferred[name][part[at]] = values[at]
 
     def here(self, i: int) -> Tensor:
         """The part of a parameter that is in this process."""
@@ -112,12 +112,26 @@ class OwnedExecutor(Executor):
 
     @property
     def launches(self) -> int:
-        return self.inner.launches
+        return sum(inner.launches for inner in self.inner)
 
     def has_moved(self, items: Sequence[int]) -> bool:
         wanted = set(items)
-        return self.inner.has_moved([k for k, i in enumerate(self.positions) if i in wanted])
+        return any(
+            inner.has_moved([at for at, i in enumerate(part) if i in wanted])
+            for inner, part in zip(self.inner, self.parts, strict=True)
+        )
 
     def release(self) -> None:
         super().release()
-        self.inner.release()
+        for inner in self.inner:
+            inner.release()
+
+
+def _picked(scalars: StepScalars, part: Sequence[int]) -> StepScalars:
+    """The numbers of a few items."""
+    return StepScalars(
+        scalars.sets,
+        [scalars.set_of[i] for i in part],
+        scalars.grad_factor,
+        None if scalars.keys is None else [scalars.keys[i] for i in part],
+    )

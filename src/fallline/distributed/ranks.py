@@ -7,7 +7,7 @@ sentence as soon as the backend notices: at once if its connections close, other
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -94,12 +94,21 @@ class Ranks:
         with self._waiting("with the state of a matrix"):
             dist.broadcast(values, source, group=group)
 
-    def exchange(self, axis: int, sent: Tensor, sent_sizes: list[int], received_sizes: list[int]) -> Tensor:
-        """Sends bytes to every process along an axis, and receives from every one; sizes may be 0."""
+    def begin_exchange(
+        self, axis: int, sent: Tensor, sent_sizes: list[int], received_sizes: list[int]
+    ) -> tuple[Tensor, Callable[[], None]]:
+        """An exchange that goes on beside other work: what is received, once the function has returned."""
         received = torch.empty(sum(received_sizes), dtype=torch.uint8, device=self.device)
         with self._waiting("with parts of matrices"):
-            dist.all_to_all_single(received, sent, received_sizes, sent_sizes, group=self.groups[axis])
-        return received
+            work = dist.all_to_all_single(
+                received, sent, received_sizes, sent_sizes, group=self.groups[axis], async_op=True
+            )
+
+        def wait() -> None:
+            with self._waiting("with parts of matrices"):
+                work.wait()
+
+        return received, wait
 
     @contextlib.contextmanager
     def _waiting(self, what: str) -> Iterator[None]:

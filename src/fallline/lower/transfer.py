@@ -36,4 +36,6 @@ class Transfer:
     whole: Tensor | None
     """At the owner."""
     to_owner: bool = True
+    early: bool = False
+    """Whether the run goes on without it, until it asks for one that is not early."""
     over_all: ClassVar[bool] = False
