@@ -54,6 +54,7 @@ RULES: dict[str, dict[str, Any]] = {
     "nadam": dict(lr=3e-3),
     "nadamp": dict(lr=3e-3),
     "nadamw": dict(lr=3e-3),
+    "normuon": dict(lr=0.02),
     "prodigy": dict(d0=1e-3),
     "qhadam": dict(lr=3e-3, nus=(0.7, 1.0)),
     "qhm": dict(lr=0.5, momentum=0.9, nu=0.7),

@@ -238,9 +238,10 @@ class Muon(RuleOptimizer):
     def __init__(
         self, params: ParamsT, lr: float | Tensor = 0.001, weight_decay: float = 0.1, momentum: float = 0.95,
         nesterov: bool = True, ns_coefficients: object = (3.4445, -4.775, 2.0315), eps: object = 1e-07,
-        ns_steps: object = 5, ns_dtype: object = "float32", adjust_lr_fn: object = None,
+        ns_steps: object = 5, adjust_lr_fn: object = None,
         variant: Literal["torch", "jordan", "moonlight", "polar_express", "zolotarev"] = "torch",
-        stacked: object = False, split_sizes: object = None, num_heads: object = 0, **options: Unpack[_Options],
+        stacked: object = False, split_sizes: object = None, num_heads: object = 0, ns_dtype: object = "float32",
+        **options: Unpack[_Options],
     ) -> None: ...
 
 class Muon8bit(RuleOptimizer):
@@ -248,9 +249,10 @@ class Muon8bit(RuleOptimizer):
     def __init__(
         self, params: ParamsT, lr: float | Tensor = 0.001, weight_decay: float = 0.1, momentum: float = 0.95,
         nesterov: bool = True, ns_coefficients: object = (3.4445, -4.775, 2.0315), eps: object = 1e-07,
-        ns_steps: object = 5, ns_dtype: object = "float32", adjust_lr_fn: object = None,
+        ns_steps: object = 5, adjust_lr_fn: object = None,
         variant: Literal["torch", "jordan", "moonlight", "polar_express", "zolotarev"] = "torch",
-        stacked: object = False, split_sizes: object = None, num_heads: object = 0, **options: Unpack[_Options],
+        stacked: object = False, split_sizes: object = None, num_heads: object = 0, ns_dtype: object = "float32",
+        **options: Unpack[_Options],
     ) -> None: ...
 
 class NAG4(RuleOptimizer):

@@ -493,7 +493,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "amos": dict(lr=0.1, eta=0.5),
     "amos_algoperf": dict(lr=0.1, eta=0.5, shapes=[(), (), (), ()]),
 }
-MATRICES_ONLY = {"muon"}
+MATRICES_ONLY = {"muon", "normuon"}
 NAMES = sorted(
     module.name
     for module in pkgutil.iter_modules(tests.oracles.__path__)

@@ -84,14 +84,16 @@ def test_eigenvalues_below_zero_by_rounding_count_as_zero():
 
 
 def test_float32_keeps_its_dtype_and_layout():
-    p = torch.nn.Parameter(torch.randn(4, 3).t())
+    random = torch.Generator().manual_seed(0)
+    p = torch.nn.Parameter(torch.randn(4, 3, generator=random).t())
     opt = FullMatrixAdagrad([p], lr=0.1)
     before = p.detach().clone()
-    p.grad = torch.randn(3, 4)
+    p.grad = torch.randn(3, 4, generator=random)
     opt.step()
     assert p.dtype == opt.state[p]["sum"].dtype == torch.float32
-    # The first step has length α along the gradient, whatever the layout.
-    assert_near(p.detach(), before - 0.1 * p.grad / p.grad.norm(), rtol=1e-5, atol=1e-6)
+    # The first step has length α along the gradient, whatever the layout.  Eigenvectors in float32 turn
+    # it a little; how much depends on the library.
+    assert_near(before - p.detach(), 0.1 * p.grad / p.grad.norm(), rtol=0, atol=1e-5)
 
 
 def test_closure_missing_gradients_and_checkpoint():

@@ -27,13 +27,13 @@ Arguments:
     ns_coefficients: (a, b, c) of the Newton–Schulz iteration X ← aX + (bA + cA²)X, A = XXᵀ.
     eps: the smallest norm that a matrix is divided by.
     ns_steps: steps of the iteration.
-    ns_dtype: "float32", or "bfloat16" for products in 16 bits, as torch.optim.Muon's: faster on processors with units
-        for them, and not the same on all processors.
     adjust_lr_fn: None or "original": s = √max(1, A/B); "match_rms_adamw": s = 0.2·√max(A, B).
     variant: "torch", "jordan", "moonlight", "polar_express" or "zolotarev".
     stacked: a parameter of three or more axes is a stack of matrices (experts).
     split_sizes: rows of the matrices that one parameter holds, (768, 768, 768) for fused queries, keys and values.
     num_heads: each matrix, or each one of a split, consists of so many of equally many rows; 0 for one.
+    ns_dtype: "float32", or "bfloat16" for products in 16 bits, as torch.optim.Muon's: faster on processors with units
+        for them, and less exact.
 
 Example:
     >>> import torch, fallline
@@ -79,7 +79,6 @@ def muon(
     ns_coefficients: setting("three numbers (a, b, c)", are_numbers, COEFFICIENTS),
     eps: setting("a number >= 0", lambda x: isinstance(x, (int, float)) and x >= 0, 1e-7),
     ns_steps: setting("a whole number from 1 to 99", lambda n: is_count(n) and 1 <= n < 100, 5),
-    ns_dtype: setting('"float32" or "bfloat16"', lambda x: x == "bfloat16", "float32"),
     adjust_lr_fn: setting(
         'None, "original" or "match_rms_adamw"', lambda x: x in ("original", "match_rms_adamw")
     ),
@@ -87,6 +86,7 @@ def muon(
     stacked: setting("True or False", lambda x: x is True, False),
     split_sizes: setting("a list of numbers of rows, or None", are_counts),
     num_heads: setting("a whole number >= 0", is_count, 0),
+    ns_dtype: setting('"float32" or "bfloat16"', lambda x: x == "bfloat16", "float32"),
     ndim,
 ):  # fmt: skip
     heavy_ball = variant == "moonlight"
@@ -122,12 +122,12 @@ Muon = describe(
         ns_coefficients=COEFFICIENTS,
         eps=1e-7,
         ns_steps=5,
-        ns_dtype="float32",
         adjust_lr_fn=None,
         variant="torch",
         stacked=False,
         split_sizes=None,
         num_heads=0,
+        ns_dtype="float32",
     ),
     variants={
         "jordan": dict(lr=0.02, weight_decay=0.0),
@@ -139,7 +139,7 @@ Muon = describe(
         "MoonshotAI/Moonlight examples/toy_train.py (variant moonlight)",
     ),
     deviations=(
-        'the iteration runs in float32, which is the same on all processors, unless ns_dtype="bfloat16", as torch\'s',
+        'the iteration runs in float32, which is more exact than torch\'s bfloat16; ns_dtype="bfloat16" is as torch\'s',
         "torch's class takes matrices only; here a parameter of more axes is one matrix, or a stack of them",
     ),
     torch_class="Muon",

@@ -23,7 +23,7 @@ Arguments:
     eps: ε.
     ns_steps: steps of the Newton–Schulz iteration.
     ns_dtype: "float32", or "bfloat16" for products in 16 bits, as the authors': faster on processors with units
-        for them, and not the same on all processors.
+        for them, and less exact.
     adjust_lr_fn: "original": s = √max(1, A/B); "match_rms_adamw": s = 0.2·√max(A, B).
 
 Example:
@@ -32,8 +32,8 @@ Example:
     >>> opt = fallline.NorMuon([w], lr=0.1)
     >>> (w * torch.tensor([[3.0, 0.0], [0.0, 1.0]])).sum().backward()
     >>> opt.step()
-    >>> [round(x, 2) for x in w.flatten().tolist()]
-    [0.91, 1.0, 1.0, 0.91]
+    >>> [round(x, 1) for x in w.flatten().tolist()]
+    [0.9, 1.0, 1.0, 0.9]
 
 References:
     Li et al. 2025, NorMuon: making Muon more efficient and scalable (arXiv 2510.05491).
@@ -102,7 +102,7 @@ NorMuon = describe(
     ),
     sources=("zichongli5/NorMuon normuon.py",),
     deviations=(
-        'the iteration runs in float32, which is the same on all processors, unless ns_dtype says "bfloat16"',
+        'the iteration runs in float32, which is more exact, unless ns_dtype says "bfloat16"',
         "a filter of a convolution has one mean square, as a row of a matrix; the authors' code has one per row of "
         "each kernel, and takes s from the sides of the kernel",
     ),
