@@ -139,7 +139,7 @@ Muon = describe(
         "MoonshotAI/Moonlight examples/toy_train.py (variant moonlight)",
     ),
     deviations=(
-        'the iteration runs in float32, which is more exact than torch\'s bfloat16; ns_dtype="bfloat16" is as torch\'s',
+        "the iteration runs in float32, which is more exact than torch's bfloat16; ns_dtype='bfloat16' is as torch's",
         "torch's class takes matrices only; here a parameter of more axes is one matrix, or a stack of them",
     ),
     torch_class="Muon",
