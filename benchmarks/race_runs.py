@@ -46,7 +46,7 @@ class Group:
 
 GROUPS = {
     "make_race": Group("--minutes 5", 5),
-    "twins": Group(f"{TWINS} -o adamw -o twin=adamw --search 0 --clock steps --minutes 5", 16),
+    "twins": Group(f"{TWINS} -o adamw -o twin=adamw --search 0 --clock steps --minutes 1", 16),
     "tuned": Group(f"{SINE} -o adamw,lion,sgd --trials 3 --minutes 6", 1),
     "memory": Group(f"{SINE} --memory-budget 50KB --minutes 6", 1),
     "ten_seconds": Group("examples/forecast.py", 1),
