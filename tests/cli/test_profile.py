@@ -218,6 +218,8 @@ def test_a_damaged_checkpoint_costs_time_and_nothing_else(fallline: Command, out
         (("--preset", "round2"), "must be one of round1, adamw-8bit"),
         (("--hybrid", "norm*", "-o", "adamw8bit"), "PATTERN,PATTERN=float32"),
         (("--hybrid", "norm*=float32", "-o", "adamw"), "fewer bits"),
+        (("--hybrid", "zzz*=float32", "-o", "adamw8bit"), "--hybrid zzz*: no parameter has such a name"),
+        (("--hybrid", "zzz*=float32", "-o", "adamw8bit", "--plan"), "no parameter has such a name; there are tokens"),
         (("--lr-sweep", "1e-4", "-o", "lion"), "FROM:TO"),
         (("--budget", "1", "-o", "lion"), "with its unit, such as 90s"),
         (("--padding", "left"), "padding must be one of"),

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fallline.optim.grouping import model_groups
 from fallline.optim.registry import find, list_optimizers
@@ -22,6 +23,7 @@ from fallline.step.implementations import build as build_implementation
 from fallline.training.optimizer_factory import SCHEDULES, build, maker_of, unknown_settings
 from fallline.training.optimizer_files import absolute, is_file, name_of
 from fallline.training.scheduled_optimizer import ScheduledOptimizer
+from fallline.workloads import Workload
 
 OURS = "fallline"
 DEFAULT = ("adafactor", "adamw", "adamp", "qhm", "sophiag", "adam8bit", "lion8bit", "fusedadam")
@@ -122,6 +124,19 @@ def matching(patterns: Sequence[str], model: nn.Module) -> list[str]:
             raise BadArm(f"--hybrid {pattern}: no parameter has such a name; there are {some}")
         found += hits
     return list(dict.fromkeys(found))
+
+
+def check_patterns(arms: Sequence[Arm], workload: Workload) -> None:
+    """Refuses patterns of ``--hybrid`` that match no parameter, before anything is measured."""
+    patterns = list(dict.fromkeys(pattern for arm in arms for pattern in arm.full))
+    if not patterns:
+        return
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True):  # the names alone are needed, no memory
+            model = workload.new_model(0)
+    except Exception:  # a model that reads values of tensors while it is made
+        model = workload.new_model(0)
+    matching(patterns, model)
 
 
 # ------------------------------------------------------------------ names

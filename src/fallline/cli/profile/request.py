@@ -10,7 +10,7 @@ from pathlib import Path
 from fallline.cli.exit_codes import BadInput
 from fallline.cli.profile.options import Counted, Questions, Trained
 from fallline.measure.machine import cores
-from fallline.profile.arms import DEFAULT, OURS, Arm, arms_of
+from fallline.profile.arms import DEFAULT, OURS, Arm, arms_of, check_patterns
 from fallline.profile.plan import Plan
 from fallline.profile.published import ADAMW_8BIT, BATCHES, PRESETS, ROUND1
 from fallline.race.verdict.memory_budget import read_size
@@ -46,6 +46,7 @@ def read_request(trained: Trained, counted: Counted, questions: Questions) -> Re
     arms = _arms(trained, questions)
     spec = spec_of(trained)
     workload = load(spec)  # one clear line before anything is measured
+    check_patterns(arms, workload)
     plan = Plan(
         spec,
         tuple(arms),
