@@ -32,12 +32,12 @@ from benchmarks.simulated_profiles import simulated
 from fallline.measure.memory import trim_malloc
 from fallline.measure.student import mean_interval
 from fallline.profile.arms import arm_of, arms_of
+from fallline.profile.cell import Limits, Telling, measure
 from fallline.profile.estimate import estimate
 from fallline.profile.first_look import look_at
 from fallline.profile.plan import Plan
 from fallline.profile.published import PRESETS
 from fallline.profile.results import Results
-from fallline.profile.rounds import Limits, Telling, measure
 from fallline.profile.trained import WHOLE as WHOLE_STEP
 from fallline.profile.trained import TrainedArm
 from fallline.training.phases import STEP_PHASES

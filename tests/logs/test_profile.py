@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from fallline.profile.arms import arms_of
+from fallline.profile.cell import Limits, Telling, measure
 from fallline.profile.document import document
 from fallline.profile.logged import material_of
 from fallline.profile.plan import Plan
 from fallline.profile.results import Results
-from fallline.profile.rounds import Limits, Telling, measure
 from tests.cli import Command
 from tests.cli.conftest import fallline_command as fallline_command
 

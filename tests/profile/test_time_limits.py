@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from fallline.profile import rounds
+from fallline.profile import cell
 from fallline.profile.arms import arms_of
+from fallline.profile.cell import Limits, Telling, measure
 from fallline.profile.document import document
 from fallline.profile.plan import LEAST_BLOCKS, SETTLE, Plan, counts_within
 from fallline.profile.results import Results
-from fallline.profile.rounds import Limits, Telling, measure
 
 
 @pytest.mark.parametrize("seconds", [30.0, 100.0, 500.0, 1500.0])
@@ -32,7 +32,7 @@ def test_a_late_cell_stops_after_two_blocks_says_so_and_goes_on_later(
     with Results(tmp_path / "p.sqlite") as results:
         results.begin([plan], ["test"])
         with monkeypatch.context() as late:
-            late.setattr(rounds, "OVERRUN", -1.0)
+            late.setattr(cell, "OVERRUN", -1.0)
             measure(plan, results, Limits(seconds=0.0), Telling(notice=told.append))
         assert len(results.load(plan).blocks) == LEAST_BLOCKS and not results.load(plan).is_complete
         assert any("time is up after block 2 of 4" in text for text in told)

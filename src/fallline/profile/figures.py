@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from fallline.document.figures import Axis, Bar, Chart, Figure, Part, Series, StackedBars
 from fallline.profile.estimate import ArmEstimate, CellEstimate
-from fallline.profile.observations import MB, loss_curve, peak_of, smoothed
+from fallline.profile.loss_curves import loss_curve, smoothed
+from fallline.profile.quantities import MB
 from fallline.training.phases import BACKWARD, CURVATURE, DATA, FORWARD, STEP
 
 FEWEST = 5
@@ -94,7 +95,7 @@ def _memory(cell: CellEstimate) -> Chart | None:
     points = {
         label: (peak / MB, per_step / arm.seconds)
         for label, arm in cell.arms.items()
-        if (peak := peak_of(cell.record.arms[label])) is not None
+        if (peak := cell.record.arms[label].peak) is not None
     }
     if len(points) < 2:
         return None

@@ -9,7 +9,7 @@ from fallline.document.blocks import Document
 from fallline.logs.material import Curve, Material, Run, Setting
 from fallline.profile.arms import Arm
 from fallline.profile.estimate import CellEstimate, estimate
-from fallline.profile.observations import MB
+from fallline.profile.quantities import MB
 from fallline.profile.results import Results
 from fallline.profile.trained import WHOLE
 
@@ -17,7 +17,7 @@ LOSS, SECONDS_PER_STEP = "training loss", "seconds per step"
 
 
 def material_of(path: Path, document: Document) -> Material:
-    """``document``: that of the same file, which only who ran the workload can make."""
+    """``document``: that of the same file."""
     with Results(path, writable=False) as results:
         cells = [estimate(results.load(plan)) for plan in results.plans()]
     runs = [

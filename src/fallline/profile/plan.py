@@ -88,6 +88,36 @@ class Counts:
         return (self.blocks - 1) * self.rounds + self.last
 
 
+@dataclasses.dataclass(frozen=True)
+class Course:
+    """The steps of one repeat, block after block, those that are not timed included.
+
+    >>> course = Course(warmup=2, counts=Counts(blocks=2, rounds=10, last=5))
+    >>> course.first_step(1), course.untimed(1), course.total
+    (12, 1, 18)
+    """
+
+    warmup: int
+    counts: Counts
+
+    @property
+    def total(self) -> int:
+        return self.first_step(self.counts.blocks)
+
+    def first_step(self, block: int) -> int:
+        """The number of the first step of a block, counted from 0."""
+        if block == 0:
+            return 0
+        return self.warmup + (block - 1) * SETTLE + sum(map(self.counts.rounds_of, range(block)))
+
+    def untimed(self, block: int) -> int:
+        """How many steps a block begins with that are not timed."""
+        return self.warmup if block == 0 else SETTLE
+
+    def is_last(self, block: int) -> bool:
+        return block == self.counts.blocks - 1
+
+
 def counts_for(steps: int) -> Counts:
     """Exactly so many timed steps per repeat.
 

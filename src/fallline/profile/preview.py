@@ -9,8 +9,8 @@ from fallline.document.blocks import Block, Document, Paragraph, Table
 from fallline.document.cells import Cell, Column, Missing, Number, Text
 from fallline.document.numbers import counted
 from fallline.measure.machine import available_memory
-from fallline.profile.observations import MB
 from fallline.profile.plan import Plan
+from fallline.profile.quantities import MB
 from fallline.profile.room import room_of
 
 

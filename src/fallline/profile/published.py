@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from fallline.document.blocks import Table
 from fallline.document.cells import Cell, Column, Missing, Number, Text
 from fallline.profile.estimate import CLOSE, CellEstimate
-from fallline.profile.observations import percent
+from fallline.profile.quantities import percent
 from fallline.profile.sweep import cliffs, gaps, trend
 from fallline.step.published.claims import Answer
 

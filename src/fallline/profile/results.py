@@ -11,11 +11,12 @@ from typing import Any
 from fallline.measure import machine, runs
 from fallline.measure.store import Schema, Store, StoreError
 from fallline.profile.plan import Counts, Plan
+from fallline.profile.subject import Subject
 
 SCHEMA = Schema(
     "profile results",
     0x666C7066,
-    1,
+    2,
     runs.TABLE
     + """
 create table cell (
@@ -24,6 +25,7 @@ create table cell (
     place integer not null,
     plan text not null,
     counts text,
+    subject text,
     facts text not null
 );
 create table arm (
@@ -62,6 +64,7 @@ create table evaluation (
     primary key (cell, repeat, arm, step)
 ) without rowid;
 """,
+    upgrades=("alter table cell add column subject text;",),
 )
 ALIKE = {
     "workload": "a profile of {}",
@@ -94,6 +97,12 @@ class ArmFacts:
     """Why it has no further samples: diverged, out of memory, raised; None if it ran to the end."""
     facts: dict[str, Any] = dataclasses.field(default_factory=dict)
 
+    @property
+    def peak(self) -> int | None:
+        """The most bytes in tensors from step 2 on."""
+        found: int | None = self.facts.get("peak_bytes")
+        return found
+
 
 @dataclasses.dataclass
 class CellRecord:
@@ -108,6 +117,8 @@ class CellRecord:
     steps: list[Step]
     evaluations: dict[tuple[int, str], list[tuple[int, float]]]
     """(repeat, arm) → (step, value of the metric)."""
+    subject: Subject | None = None
+    """None: an earlier fallline wrote the file."""
 
     @property
     def is_complete(self) -> bool:
@@ -115,6 +126,17 @@ class CellRecord:
             return False
         everybody_ended = all(arm.status is not None for arm in self.arms.values())
         return everybody_ended or len(self.blocks) == self.plan.repeats * self.counts.blocks
+
+    @property
+    def ended(self) -> dict[str, str]:
+        """Arm → why it did not run to the end."""
+        return {label: facts.status for label, facts in self.arms.items() if facts.status is not None}
+
+    @property
+    def parameters(self) -> int | None:
+        """How many the model has; None before any arm was looked at."""
+        found: int | None = next((a.facts["parameters"] for a in self.arms.values() if "parameters" in a.facts), None)
+        return found
 
     def timed(self, arm: str) -> list[Step]:
         return [step for step in self.steps if step.arm == arm and step.timed]
@@ -176,6 +198,14 @@ class Results:
         with self.store.transaction() as database:
             for table in ("evaluation", "step", "block", "arm", "cell"):
                 database.execute(f"delete from {table}")
+
+    def describe(self, plan: Plan, subject: Subject) -> None:
+        """Stores the description of the workload in a cell that has none."""
+        with self.store.transaction() as database:
+            database.execute(
+                "update cell set subject = ? where key = ? and subject is null",
+                (json.dumps(subject.definition()), plan.key),
+            )
 
     def set_counts(self, plan: Plan, counts: Counts) -> None:
         with self.store.transaction() as database:
@@ -253,10 +283,10 @@ class Results:
         return list(json.loads(rows[0]["command"])) if rows else []
 
     def load(self, plan: Plan) -> CellRecord:
-        found = self.store.rows("select id, counts, facts from cell where key = ?", (plan.key,))
+        found = self.store.rows("select id, counts, facts, subject from cell where key = ?", (plan.key,))
         if not found:
             return CellRecord(plan, None, {}, {}, {}, [], {})
-        cell, counts = found[0]["id"], found[0]["counts"]
+        cell, counts, subject = (found[0][name] for name in ("id", "counts", "subject"))
         stored = {
             row["name"]: ArmFacts(row["status"], json.loads(row["facts"]))
             for row in self.store.rows("select name, status, facts from arm where cell = ?", (cell,))
@@ -281,6 +311,7 @@ class Results:
             blocks,
             steps,
             evaluations,
+            None if subject is None else Subject.defined(json.loads(subject)),
         )
 
 

@@ -9,22 +9,23 @@ from fallline.document.blocks import Table
 from fallline.document.cells import Cell, Column, Missing, Number, Text, number
 from fallline.document.numbers import counted
 from fallline.profile.estimate import CLOSE, CellEstimate
-from fallline.profile.observations import MB, failed, percent
-from fallline.workloads import Workload
+from fallline.profile.quantities import MB, percent
+from fallline.profile.subject import Subject
 
 MS = 1e3
 
 
-def sweep_head(cells: Sequence[CellEstimate], workload: Workload) -> str:
+def sweep_head(cells: Sequence[CellEstimate], subject: Subject) -> str:
     """The conditions in a line or two."""
     plan = cells[0].record.plan
     steps = [cell.record.counts.steps for cell in cells if cell.record.counts is not None]
     counts = f"{min(steps)} to {max(steps)}" if steps and min(steps) < max(steps) else f"{max(steps, default=0)}"
     compiled = ", compiled" if plan.compiled else ""
+    model = subject.described(cells[0].record.parameters)
     return (
-        f"{plan.workload.partition('@')[0]} over {plan.axis}: {workload.about.model}; {plan.precision}{compiled} on "
-        f"{plan.device}, {counted(plan.threads, 'thread')}; data: {workload.data_name}; {plan.repeats} × {counts} "
-        "timed steps of each, interleaved"
+        f"{plan.workload.partition('@')[0]} over {plan.axis}: {model}; {plan.precision}{compiled} on {plan.device}, "
+        f"{counted(plan.threads, 'thread')}; data: {subject.data}; {plan.repeats} × {counts} timed steps of each, "
+        "interleaved"
     )
 
 
@@ -39,7 +40,7 @@ def sweep_table(cells: Sequence[CellEstimate]) -> Table:
     columns.append(Column("optimizer % of the step", unit="%", digits="three"))
     rows: list[list[Cell]] = []
     for cell in cells:
-        base, ended = cell.baseline, failed(cell)
+        base, ended = cell.baseline, cell.record.ended
         why = "; ".join(f"{label}: {reason}" for label, reason in ended.items())
         row: list[Cell] = [Text(cell.record.plan.label.partition(" ")[2], note=why)]
         for label in plan.labels:
@@ -87,7 +88,7 @@ def _mb(size: float | None) -> Cell:
     return Missing() if size is None else Number(size / MB)
 
 
-def sweep_loss_table(cells: Sequence[CellEstimate], workload: Workload) -> Table:
+def sweep_loss_table(cells: Sequence[CellEstimate], subject: Subject) -> Table:
     """Where the curves of both end, with the same seeds."""
     plan = cells[0].record.plan
     others = [label for label in plan.labels if label != plan.baseline]
@@ -104,7 +105,7 @@ def sweep_loss_table(cells: Sequence[CellEstimate], workload: Workload) -> Table
             found = None if arm is None else arm.loss_delta
             row.append(Missing() if found is None else Text(_signed(found.value, found.low, found.high)))
         rows.append(row)
-    return Table(f"{workload.metric} at the end, after as many steps with the same seeds", columns, rows, detail=True)
+    return Table(f"{subject.metric} at the end, after as many steps with the same seeds", columns, rows, detail=True)
 
 
 def _signed(value: float, low: float, high: float) -> str:

@@ -74,7 +74,7 @@ def _measure(request: Request, results: Results, counted: Counted, silent: bool)
 
     from fallline.cli.profile.progress import Progress
     from fallline.profile.budget import find_largest
-    from fallline.profile.rounds import Limits, measure
+    from fallline.profile.cell import Limits, measure
 
     if counted.fresh:
         results.forget()

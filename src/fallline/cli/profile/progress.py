@@ -12,8 +12,8 @@ import typer
 from fallline.document.numbers import significant, time_left
 
 if TYPE_CHECKING:
+    from fallline.profile.cell import Telling
     from fallline.profile.plan import Plan
-    from fallline.profile.rounds import Telling
 
 SILENCE = 15.0
 """Seconds after which a line says how far a cell is; a terminal's line is written anew after each block."""
@@ -34,7 +34,7 @@ class Progress:
         self._clear()
 
     def telling(self, plan: Plan) -> Telling:
-        from fallline.profile.rounds import Telling
+        from fallline.profile.cell import Telling
 
         self._taken = []
         if plan.label:
