@@ -99,16 +99,21 @@ def _memory(cell: CellEstimate) -> Chart | None:
     }
     if len(points) < 2:
         return None
-    ordered = sorted(frontier(list(points.values())))
+    ordered = sorted(set(frontier(list(points.values()))))
     series = [Series(label, [x], [y], ends=True) for label, (x, y) in points.items()]
-    series.append(Series("frontier", [x for x, _ in ordered], [y for _, y in ordered]))
+    if len(ordered) > 1:
+        series.append(Series("frontier", [x for x, _ in ordered], [y for _, y in ordered]))
+        caption = "on the frontier, nobody is faster with as little memory"
+    else:  # a line needs two points
+        best = " and ".join(label for label, point in points.items() if point == ordered[0])
+        caption = f"nobody is faster than {best} or holds less"
     return Chart(
         _name(cell, "memory"),
         _titled(cell, f"Memory against {unit}"),
         _around("peak MB in tensors", [x for x, _ in points.values()]),
         _around(unit, [y for _, y in points.values()]),
         series,
-        caption="on the frontier, nobody is faster with as little memory",
+        caption=caption,
     )
 
 
