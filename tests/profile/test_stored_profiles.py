@@ -1,4 +1,4 @@
-"""A results file says by itself what was trained."""
+"""A results file says by itself what was trained, on which device, and what could not be read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fallline.document.blocks import Document, Verdict
+from fallline.document.blocks import Document, Table, Verdict
+from fallline.measure import gpu
+from fallline.measure.gpu import Unreadable, Use
 from fallline.profile.arms import arms_of
 from fallline.profile.cell import Limits, Telling, measure
 from fallline.profile.document import document
@@ -104,3 +106,30 @@ def as_in_format_1(path: Path) -> None:
             """
         )
     database.close()
+
+
+def resources(found: Document) -> Table:
+    (table,) = [block for block in found.blocks if isinstance(block, Table) and block.title == "Resources"]
+    return table
+
+
+def test_the_use_of_a_gpu_is_a_column_only_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    profiled(tmp_path / "cpu.sqlite", SMALL)
+    assert not any(column.title.startswith("GPU") for column in resources(made(tmp_path / "cpu.sqlite")).columns)
+    monkeypatch.setattr(gpu, "PERIOD", 0.0)
+    monkeypatch.setattr(gpu, "APART", 0.0)
+    monkeypatch.setattr(gpu, "read", lambda device: Use(87.0, 2_000_000_000))
+    profiled(tmp_path / "gpu.sqlite", SMALL)
+    table = resources(made(tmp_path / "gpu.sqlite"))
+    at = [column.title for column in table.columns].index("GPU use %")
+    assert [row[at : at + 2] for row in table.texts] == [["87", "2,000"]] * 2
+
+
+def test_a_gpu_that_cannot_be_read_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(device: str) -> Use:
+        raise Unreadable("pynvml is not there")
+
+    monkeypatch.setattr(gpu, "read", unreadable)
+    profiled(tmp_path / "p.sqlite", SMALL)
+    found = made(tmp_path / "p.sqlite")
+    assert "the use of the GPU could not be read: pynvml is not there" in found.result["notes"]

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_iter
 
+from fallline.measure import gpu
 from fallline.measure.memory import peak_resident, reset_peak_resident, trim_malloc
 from fallline.memory.live import LiveBytes, held_by_states
 from fallline.memory.model import memory_of
@@ -37,11 +38,16 @@ def look_at(plan: Plan, label: str, workload: Workload, total_steps: int) -> dic
     with _nothing_compiled(plan.compiled):
         trained = TrainedArm(plan, plan.arm(label), workload, plan.seed, total_steps, plan.compiled)
         facts |= _speed(trained)
-    if plan.compiled:  # compiled code allocates where no mode of torch sees it
+    if plan.compiled:
+        facts |= _gpu(trained, plan.device)
+        # Compiled code allocates where no mode of torch sees it.
         del trained
         trained = TrainedArm(plan, plan.arm(label), workload, plan.seed, total_steps, False)
         trained.step()
-    facts |= _memory(trained)
+        facts |= _memory(trained)
+    else:
+        facts |= _memory(trained)
+        facts |= _gpu(trained, plan.device)
     facts["resident_peak"] = peak_resident() if reset else None
     facts["device_peak"] = _device_peak(plan.device)
     return facts
@@ -114,6 +120,15 @@ def _lowerings(optimizer: Any) -> list[str]:
     if not isinstance(optimizer, RuleOptimizer):
         return []
     return list(dict.fromkeys(part.lowering for part in optimizer.explain().parts))
+
+
+def _gpu(trained: TrainedArm, device: str) -> dict[str, Any]:
+    """The use of the GPU while this arm alone takes steps; nothing where there is no GPU."""
+    try:
+        found = gpu.use_during(trained.step, device)
+    except (gpu.Unreadable, Ended) as reason:
+        return {"gpu_use": None, "gpu_bytes": None, "gpu_missing": str(reason)}
+    return {} if found is None else {"gpu_use": found.percent, "gpu_bytes": found.bytes}
 
 
 def _device_peak(device: str) -> int | None:

@@ -46,6 +46,8 @@ def _of_arms(cell: CellEstimate) -> list[str]:
     if abs(cell.phase_gap) > PHASES_MISS:
         notes.append(f"phases add up to {100 * (1 + cell.phase_gap):.1f} % of the measured steps")
     for label, facts in cell.record.arms.items():
+        if missing := facts.facts.get("gpu_missing"):
+            notes.append(f"the use of the GPU could not be read: {missing}")
         modelled, held = facts.facts.get("modelled_state_bytes"), facts.facts.get("state_bytes")
         if modelled is not None and modelled != held:
             notes.append(f"{label}: states hold {held:,} bytes, the model says {modelled:,}")

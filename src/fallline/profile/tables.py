@@ -142,7 +142,7 @@ def _loss_difference(found: MeanInterval | None) -> Cell:
 
 
 def resources_table(cell: CellEstimate) -> Table:
-    """The resources that a step uses beside its time."""
+    """The resources that a step uses beside its time; a GPU's where there is one."""
     columns = [
         Column("", name="optimizer", align="left", key=True),
         Column("collator s", unit="s", digits="three"),
@@ -158,6 +158,13 @@ def resources_table(cell: CellEstimate) -> Table:
         Column("runs by", align="left"),
     ]
     rows = [_resources_row(cell, label, arm) for label, arm in cell.arms.items()]
+    if any("gpu_use" in facts.facts for facts in cell.record.arms.values()):
+        columns[-1:-1] = [
+            Column("GPU use %", unit="%", digits="whole"),
+            Column("GPU MB", unit="MB", digits="thousands"),
+        ]
+        for label, row in zip(cell.arms, rows, strict=True):
+            row[-1:-1] = _gpu_cells(cell.record.arms[label].facts)
     return Table("Resources", columns, rows, detail=True)
 
 
@@ -181,6 +188,12 @@ def _resources_row(cell: CellEstimate, label: str, arm: ArmEstimate) -> list[Cel
         Number(arm.seconds * arm.steps),
         Text(", ".join(facts.get("lowerings", ())) or cell.record.plan.arm(label).implementation),
     ]
+
+
+def _gpu_cells(facts: Mapping[str, Any]) -> list[Cell]:
+    """The use of the GPU and the bytes held on it, or why they could not be read."""
+    missing, held = facts.get("gpu_missing") or "", facts.get("gpu_bytes")
+    return [number(facts.get("gpu_use"), reason=missing), Missing(missing) if held is None else Number(held / MB)]
 
 
 def relative_table(cell: CellEstimate) -> Table:
