@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -177,3 +178,5 @@ def test_lowering_that_cannot_be_counted_is_named() -> None:
 def test_sums() -> None:
     memory = Memory(100, 90, {"a": {"int8": 10, "float32": 5}, "b": {"float32": 7}}, 20, 3, 50)
     assert (memory.optimizer, memory.held, memory.peak) == (45, 235, 285)
+    with_scratch = dataclasses.replace(memory, scratch=1000)
+    assert (with_scratch.optimizer, with_scratch.held, with_scratch.peak) == (45, 1235, 1285)

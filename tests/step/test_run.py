@@ -321,6 +321,14 @@ def test_temporaries_are_counted() -> None:
     assert lists >= 8 * 4000
 
 
+def test_matrix_functions_take_memory_in_every_implementation() -> None:
+    shapes = ((64, 96),) * 4
+    fused, each, loop = (
+        step_temporaries(name, "muon", (), shapes, "float32") for name in ("fused", "fused-loop", "eager")
+    )
+    assert 4 * 4 * 64 * 96 < fused == each <= loop
+
+
 def test_temporaries_of_lists_stay_in_a_cache() -> None:
     """They come in parts: a list as long as the model would take several times its memory anew in every step."""
     shapes = ((IN_CACHE // 4,),) * 32

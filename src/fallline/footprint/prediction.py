@@ -21,6 +21,7 @@ from fallline.optim.registry import create
 from fallline.workloads import Workload
 
 FORWARD_BACKWARD, STEP = "the forward and backward pass", "the optimizer's step"
+SCRATCH = "scratch of matrix functions"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +72,7 @@ class Prediction:
             "parameters": held[Kind.PARAMETERS],
             "gradients": held[Kind.GRADIENTS],
             **self.share.states,
+            **({SCRATCH: self.share.scratch} if self.share.scratch else {}),
             "activations kept": sum(one.bytes for one in self.trace.kept),
         }
 
@@ -81,7 +83,7 @@ class Prediction:
     def replayed_after(self, before: Sequence[Prediction], capacity: int | None = None) -> Replayed:
         """The same after iterations of other sizes."""
         iterations = [one.allocations for one in before] + [self.allocations] * (1 if before else 2)
-        states = [*self.state_blocks, self.share.communication]
+        states = [*self.state_blocks, self.share.scratch, self.share.communication]
         return replay(iterations, states, self.share.step_temporaries, capacity)
 
 
@@ -188,6 +190,7 @@ def _sections(alive: Mapping[Kind, int], share: Share, *, in_step: bool) -> dict
         "parameters": alive[Kind.PARAMETERS],
         "gradients": alive[Kind.GRADIENTS],
         **share.states,
+        SCRATCH: share.scratch,
         "communication": share.communication,
         "activations": alive[Kind.ACTIVATIONS],
         "temporaries": alive[Kind.TEMPORARY] + (share.step_temporaries if in_step else 0),

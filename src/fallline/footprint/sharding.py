@@ -32,6 +32,8 @@ class Share:
     states: Mapping[str, int]
     """On the device, by name and format."""
     step_temporaries: int
+    scratch: int
+    """That of matrix functions, which is kept from step to step."""
     communication: int
     """Buffers of collectives, and blocks that are gathered while they are needed."""
     host: int
@@ -53,12 +55,15 @@ def share_of(setting: Setting, memory: Memory, model: nn.Module) -> Share:
     sizes = {name: _part(size, states_ranks) for name, size in states_by_name(memory).items()}
     # The host holds the states, the gradients that come to it, and, without masters, a copy of the parameters to step.
     copies = memory.gradients + (0 if memory.masters else memory.parameters)
+    # Matrices are stepped whole, one batch after another, however many ranks own them.
+    temporaries = memory.temporaries if memory.scratch else _part(memory.temporaries, states_ranks)
     return Share(
         divided={kind: setting.ranks for kind in kinds},
         states={} if setting.offload else sizes,
-        step_temporaries=0 if setting.offload else _part(memory.temporaries, states_ranks),
+        step_temporaries=0 if setting.offload else temporaries,
+        scratch=0 if setting.offload else memory.scratch,
         communication=_communication(setting, memory, model) if setting.ranks > 1 else 0,
-        host=sum(sizes.values()) + _part(copies, states_ranks) if setting.offload else 0,
+        host=sum(sizes.values()) + _part(copies, states_ranks) + memory.scratch if setting.offload else 0,
     )
 
 

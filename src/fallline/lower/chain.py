@@ -42,13 +42,6 @@ def missing(lowering: Lowering, program: Program) -> str | None:
     return next((reason for part in program.parts if (reason := lowering.missing(part)) is not None), None)
 
 
-def scratch_elements(chain: Chain, shapes: Sequence[Sequence[int]]) -> int:
-    """The elements of scratch memory that a step needs for parameters of these shapes."""
-    sizes = [torch.Size(shape).numel() for shape in shapes]
-    batches = _batches([(tuple(shape),) for shape in shapes], sizes)
-    return len(chain.scratch) * max((sum(sizes[i] for i in batch) for batch in batches), default=0)
-
-
 class ChainExecutor(Executor):
     """The parts of a chain over batches of items, one batch after another."""
 
@@ -58,8 +51,8 @@ class ChainExecutor(Executor):
             raise ValueError(f"{chain.name} steps whole matrices, and its parameters are pieces; gather them first")
         kinds = [(tuple(item.shape), item.dtype, item.param.data.device) for item in self.items]
         positions = _batches(kinds, [item.numel for item in self.items])
-        memory = _scratch(chain, self.items, positions)
-        self.batches = [Batch(lowering, chain, self.items, where, memory) for where in positions]
+        self.memory = _scratch(chain, self.items, positions)
+        self.batches = [Batch(lowering, chain, self.items, where, self.memory) for where in positions]
 
     def run(self, scalars: StepScalars) -> Deferred:
         with torch.no_grad():
@@ -107,8 +100,8 @@ class Batch:
             for k, i in enumerate(positions)
         ]
         self.executors = [lowering.prepare(link.program, self.items) for link in chain.links]
-        self.failures: dict[str, Tensor] = {}
-        """By state, how often in a row each matrix of each parameter could not be computed."""
+        self.failures: dict[tuple[str, int, int], int] = {}
+        """How often in a row a matrix could not be computed, by its state, parameter and number."""
 
     def passes(
         self, grads: Mapping[int, Tensor], scalars: StepScalars, deferred: Deferred
@@ -181,17 +174,20 @@ class Batch:
 
     def count_failures(self, state: str, members: Sequence[int], outcomes: Tensor) -> None:
         """Raises where a matrix has failed too often in a row: its factors hold NaN, or cannot be damped."""
-        counts = self.failures.setdefault(state, torch.zeros(len(self.items), outcomes.shape[1], dtype=torch.int64))
-        rows = list(members)
-        counts[rows] = torch.where(outcomes < 0, counts[rows] + 1, counts[rows] * (outcomes == 0))
-        worst = (counts > TOLERATED_FAILURES).any(1).nonzero()
-        if len(worst):
-            item = self.items[int(worst[0])]
+        for k, own in zip(members, outcomes.tolist(), strict=True):
+            for number, outcome in enumerate(own):
+                if outcome > 0:
+                    self.failures.pop((state, k, number), None)
+                elif outcome < 0:
+                    self.failures[state, k, number] = 1 + self.failures.get((state, k, number), 0)
+        worst = [k for (_, k, _), count in self.failures.items() if count > TOLERATED_FAILURES]
+        if worst:
+            item = self.items[min(worst)]
             raise RuntimeError(
                 f"{self.chain.name.partition('.')[0]}: a matrix of parameter {item.number}, of shape {self.shape}, has "
                 f"had no inverse root in {TOLERATED_FAILURES + 1} refreshes in a row, nor in float64: its gradients "
-                "were not finite, or its factors have no damping; skip such steps with skip_nonfinite=True, or raise "
-                "epsilon"
+                "were not finite, or their squares were not (entries above 1e19), or its factors have no damping; skip "
+                "such steps with skip_nonfinite=True, or raise epsilon"
             )
 
     def has_moved(self, items: set[int]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -90,10 +90,25 @@ SECOND = 0.5698402909980532
 def is_due(number: int, index: int, turn: float, every: float) -> bool:
     """Whether it is the turn of a parameter's matrix, once in ``every`` turns.  It follows from numbers that all
     processes know, so that each of them finds the same."""
+    return every <= 1 or (turn + _offset(number, index, every)) % every == 0
+
+
+def _offset(number: int, index: int, every: float) -> int:
+    return math.floor(every * ((number * GOLDEN + index * SECOND) % 1.0))
+
+
+def turns(states: Sequence[Matrices], turn: float, every: float) -> Iterator[tuple[Hashable, float]]:
+    """The turns in which some of these matrices are due, each with those that are."""
     if every <= 1:
-        return True
-    offset = math.floor(every * ((number * GOLDEN + index * SECOND) % 1.0))
-    return (turn + offset) % every == 0
+        yield None, turn
+        return
+    indices = range(max(len(matrices.squares) for matrices in states))
+    due: dict[float, list[tuple[int, int]]] = {}
+    for k, number in enumerate(states[0].numbers):
+        for index in indices:
+            due.setdefault(-_offset(number, index, every) % every, []).append((k, index))
+    for at, those in due.items():
+        yield tuple(those), at
 
 
 @called

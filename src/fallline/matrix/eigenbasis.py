@@ -33,8 +33,10 @@ def power_step(matrices: Tensor, basis: Tensor) -> tuple[Tensor, Tensor]:
 def _orthonormal(columns: Tensor) -> Tensor:
     """Q of the QR decomposition; torch.linalg.qr would copy R out as well."""
     if columns.is_meta:  # torch.geqrf has no form that only counts memory
-        return torch.linalg.qr(columns).Q
-    return torch.linalg.householder_product(*torch.geqrf(columns))
+        reflectors = torch.empty_like(columns), columns.new_empty(columns.shape[:-1])
+    else:
+        reflectors = torch.geqrf(columns)
+    return torch.linalg.householder_product(*reflectors)
 
 
 def _finite_or_identity(matrices: Tensor) -> Tensor:

@@ -22,6 +22,9 @@ BLOCK = 192
 SMALLEST = 96
 """Rows and columns from which oneDNN's product is faster than its preparation takes."""
 
+HERE = ("cpu", "meta")
+"""The devices of tensors that this processor multiplies, or would: those without memory show how much it takes."""
+
 
 def product(left: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
     if _takes_onednn(left, right):
@@ -98,7 +101,7 @@ def pieces(batch: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """Stacks of matrices, cut alike: the whole stack where matrices are small, because a call for each would cost more
     than its arithmetic, else one matrix after the other.  A product may then write into a part of a matrix without a
     copy, and temporaries are those of one matrix."""
-    smallest = SMALLEST if batch.dtype == torch.float32 and batch.device.type == "cpu" and uses_onednn() else LARGE
+    smallest = SMALLEST if batch.dtype == torch.float32 and batch.device.type in HERE and uses_onednn() else LARGE
     if batch.shape[0] != 1 and min(batch.shape[-2:]) < smallest:
         yield batch, *others
     else:
@@ -110,15 +113,18 @@ def _takes_onednn(left: Tensor, right: Tensor) -> bool:
     return (
         left.dim() == 2
         and left.dtype == torch.float32
-        and left.device.type == "cpu"
+        and left.device.type in HERE
         and min(left.shape[0], left.shape[1], *right.shape) >= SMALLEST
         and uses_onednn()
     )
 
 
 def _onednn(left: Tensor, right: Tensor) -> Tensor:
+    rows, columns = _dense(left), _dense(right.T)
+    if left.is_meta:
+        return rows.new_empty(len(rows), len(columns))
     linear: Callable[..., Tensor] = torch.ops.mkldnn._linear_pointwise
-    return linear(_dense(left), _dense(right.T), None, "none", [None], "")
+    return linear(rows, columns, None, "none", [None], "")
 
 
 def _dense(matrix: Tensor) -> Tensor:

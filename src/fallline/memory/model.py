@@ -13,7 +13,7 @@ from torch.nn.parameter import is_lazy
 
 from fallline.lower.item import real_shape
 from fallline.memory.states import Stored, stored
-from fallline.memory.temporaries import temporaries
+from fallline.memory.temporaries import working_memory
 from fallline.optim.optimizer import RuleOptimizer
 from fallline.optim.states import MASTER
 from fallline.rules.program import Program
@@ -33,6 +33,8 @@ class Memory:
     """Step counters and other single numbers of each parameter, which share a tensor."""
     temporaries: int
     """The memory that a step allocates besides all this, at its peak."""
+    scratch: int = 0
+    """The memory in which matrix functions find and leave values, kept from step to step."""
 
     @property
     def optimizer(self) -> int:
@@ -42,7 +44,7 @@ class Memory:
     @property
     def held(self) -> int:
         """The memory in use from a backward pass to the end of the step."""
-        return self.parameters + self.gradients + self.optimizer
+        return self.parameters + self.gradients + self.optimizer + self.scratch
 
     @property
     def peak(self) -> int:
@@ -54,7 +56,7 @@ def memory_of(optimizer: RuleOptimizer, lowering: str = "native") -> Memory:
     """The memory that a step of this optimizer needs, from shapes and dtypes alone, also of ``meta`` parameters.
 
     Parameters that require a gradient are assumed to have one.  ``lowering`` names the lowering that runs the step;
-    native kernels allocate nothing.
+    native kernels allocate nothing, unlike the functions of whole matrices that some rules call.
 
     >>> import torch, fallline
     >>> with torch.device("meta"):
@@ -74,6 +76,7 @@ def memory_of(optimizer: RuleOptimizer, lowering: str = "native") -> Memory:
         stepped += len(members)
         programs |= {program_for(optimizer, group, param) for param in members}
     masters = sum(sizes.pop(MASTER, {}).values())
+    working = working_memory(optimizer, lowering)
     scalars = {name for program in programs for name, state in program.states.items() if state.shape == "scalar"}
     return Memory(
         parameters=sum(map(tensor_bytes, parameters)),
@@ -81,7 +84,8 @@ def memory_of(optimizer: RuleOptimizer, lowering: str = "native") -> Memory:
         states={name: dict(by_format) for name, by_format in sizes.items()},
         masters=masters,
         counters=stepped * (torch.float32.itemsize + len(scalars) * torch.float64.itemsize),
-        temporaries=temporaries(optimizer, lowering),
+        temporaries=working.temporaries,
+        scratch=working.scratch,
     )
 
 
