@@ -129,6 +129,20 @@ def test_odd_matrices_have_defined_results(method):
         torch.testing.assert_close(function(x * size), function(x), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("method", METHODS)
+def test_the_size_of_a_matrix_does_not_matter_where_its_squares_overflow(method, dtype):
+    if dtype == torch.bfloat16 and method not in ("newton_schulz", "polar_express"):
+        pytest.skip("float32 only")
+    function, _ = METHODS[method]
+    x = torch.randn(2, 8, 12, generator=torch.Generator().manual_seed(4), dtype=torch.float32).to(dtype)
+    beside = torch.stack([x[0], x[1] * 2.0**100])
+    found, wanted = function(beside), function(x)
+    assert torch.equal(found[0], wanted[0])  # the one of ordinary size, bit for bit
+    tolerance = 1e-4 if dtype == torch.float32 else 0.1
+    torch.testing.assert_close(found[1], wanted[1], rtol=tolerance, atol=tolerance)
+
+
 def test_one_bad_matrix_does_not_spoil_its_batch():
     x = torch.randn(3, 8, 12, generator=torch.Generator().manual_seed(5))
     good = polar_factor(x)

@@ -164,7 +164,7 @@ def test_a_checkpoint_in_the_middle_continues_the_same_trajectory(name, tmp_path
 
 
 def test_vectors_are_refused_with_the_way_to_go():
-    with pytest.warns(UserWarning, match="go to adamw"):
+    with pytest.warns(UserWarning, match="goes to adamw"):
         optimizer = fallline.Muon([torch.nn.Parameter(torch.ones(3, 3)), torch.nn.Parameter(torch.ones(3))])
     assert [group.get("rule", "muon") for group in optimizer.param_groups] == ["muon", "adamw"]
     with pytest.raises(ValueError, match=r"steps matrices, and .* has 1 axes"):
@@ -259,6 +259,47 @@ def test_gradients_of_zeros_and_of_rank_one_give_finite_steps(name):
         optimizer.step()
     assert torch.equal(params[0].data, torch.ones(6, 5))
     assert bool(params[1].isfinite().all())
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("Muon", {}),
+        ("Muon", {"variant": "jordan"}),
+        ("Muon", {"variant": "moonlight"}),
+        ("Muon", {"variant": "polar_express"}),
+        ("Muon", {"variant": "zolotarev"}),
+        ("NorMuon", {}),
+    ],
+)
+def test_orthogonalised_steps_do_not_depend_on_the_size_of_gradients(name, options):
+    """Also where the sum of a gradient's squares is more than float32 can hold."""
+    grad = torch.randn(6, 9, generator=torch.Generator().manual_seed(0))
+    ends = []
+    for size in (1.0, 2.0**100):
+        param = torch.nn.Parameter(torch.ones(6, 9))
+        optimizer = getattr(fallline, name)([param], lr=0.1, **options)
+        for _ in range(3):
+            param.grad = grad * size
+            optimizer.step()
+        ends.append(param.detach())
+    assert float((ends[0] - 1).abs().max()) > 0.01
+    torch.testing.assert_close(*ends, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["Shampoo", "SOAP", "CASPR"])
+def test_gradients_whose_squares_overflow_can_be_skipped(name):
+    grads = torch.randn(4, 6, 9, generator=torch.Generator().manual_seed(0))
+    ends = []
+    for interrupted in (False, True):
+        param = torch.nn.Parameter(torch.ones(6, 9))
+        optimizer = getattr(fallline, name)([param], lr=0.1, skip_nonfinite=True)
+        for grad in grads:
+            for size in (1e30, 1.0) if interrupted else (1.0,):
+                param.grad = grad * size
+                optimizer.step()
+        ends.append(param.detach())
+    assert torch.equal(*ends) and float((ends[0] - 1).abs().max()) > 0.01
 
 
 def test_a_root_that_fails_again_and_again_ends_the_training_and_one_failure_does_not():

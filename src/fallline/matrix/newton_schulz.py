@@ -70,7 +70,8 @@ def newton_schulz(
 
     ``eps_place`` says how a norm of 0 is avoided: torch's max(‖X‖, eps) or the authors' ‖X‖ + eps.  A list of
     coefficients that is shorter than ``steps`` repeats its last entry.  ``form=None`` takes the cheaper one of the two
-    that ``dtype`` allows.  A matrix with NaN or infinity gives NaN; zeros give zeros.
+    that ``dtype`` allows.  A matrix with NaN or infinity gives NaN; zeros give zeros; one that is finite is scaled
+    where its norm is not.
     """
     if form == "gram" and dtype in HALF:
         raise ValueError(f"form='gram' squares singular values, which {dtype} cannot hold; take float32 or form='loop'")
@@ -80,7 +81,10 @@ def newton_schulz(
     start = wide(stacked(matrices))
     # The norm is that of the rounded matrix, as in the authors' code, and the rounded matrix is never the caller's.
     start = start.to(dtype)
-    norm = torch.linalg.vector_norm(start, dim=(-2, -1), keepdim=True)
+    norm = _norm(start)
+    if not norm.is_meta and not bool(norm.isfinite().all()):
+        start = _without_overflow(start, norm)
+        norm = _norm(start)
     norm = norm.clamp(min=eps) if eps_place == "clamp" else norm.mul_(safety).add_(eps)
     if eps_place == "clamp" and safety != 1.0:
         norm.mul_(safety)
@@ -98,6 +102,16 @@ def newton_schulz(
             if result is not out:
                 out.copy_(result)
     return (found.mT if matrices.shape[-2] > matrices.shape[-1] else found).reshape(matrices.shape)
+
+
+def _norm(matrices: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(matrices, dim=(-2, -1), keepdim=True)
+
+
+def _without_overflow(matrices: Tensor, norm: Tensor) -> Tensor:
+    """Finite matrices whose sum of squares is not (entries above 1e19 in float32) are divided by the largest entry."""
+    largest = matrices.abs().amax(dim=(-2, -1), keepdim=True)
+    return torch.where(norm.isinf() & largest.isfinite(), matrices / largest, matrices)
 
 
 def _loop(x: Tensor, schedule: Sequence[tuple[float, float, float]], out: Tensor) -> Tensor:
