@@ -169,11 +169,19 @@ def formats(info: Info) -> list[str]:
     lines = ["| bits of states | state bytes per parameter | bytes moved per parameter and step |", "|---|---|---|"]
     for name in shown:
         lines.append(f"| {BITS[name]} | {info.bytes_per_parameter[name]:.4g} | {info.bytes_moved[name]:.4g} |")
+    if info.extra_memory:
+        lines += ["", _sentence(info.extra_memory)]
     return [*lines, ""]
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."
 
 
 def facts(info: Info) -> list[str]:
     lines = ["- Follows " + "; ".join(f"`{source}`" for source in info.sources) + "."]
+    if info.left_to_companion:
+        lines.append(f"- The companion: {inline(info.left_to_companion)}.")
     if info.torch_class:
         lines.append(f"- Exchanges checkpoints with `torch.optim.{info.torch_class}`, both ways.")
     if info.sparse_gradients:

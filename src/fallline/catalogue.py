@@ -8,12 +8,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from fallline.lower.catalogue import lowerings
-from fallline.memory.per_parameter import bytes_of, program_of
+from fallline.memory.per_parameter import bytes_of, program_of, square_bytes
+from fallline.optim.group_reader import RULE
 from fallline.optim.options import STATE_DTYPES
 from fallline.optim.registry import find
 from fallline.rules.annotations import State, axis
 from fallline.rules.blocks import Squares
 from fallline.rules.rule import Rule
+
+SIDE = 1024
+"""Rows and columns of the matrix for which the bytes of square matrices are given."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +43,11 @@ class Info:
     bytes_per_parameter: Mapping[str, float]
     """Bytes of the states that the defaults allocate, by state_dtype, for large float32 parameters."""
     bytes_moved: Mapping[str, float]
-    """Read and written per parameter and step, by state_dtype."""
+    """Read and written per parameter and step, by state_dtype; functions of whole matrices come on top."""
+    square_bytes: float
+    """Bytes of square matrices, on top of the others, per parameter of a matrix of ``SIDE`` rows and columns."""
+    companion: Mapping[str, Any] | None
+    """The rule for parameters that are no hidden matrices, with settings; None if this one steps every parameter."""
     lowerings: tuple[str, ...]
     formats: tuple[str, ...]
     stays_float32: tuple[str, ...]
@@ -56,6 +64,27 @@ class Info:
     cannot: tuple[str, ...]
     """The options and inputs that it refuses, by name."""
 
+    @property
+    def extra_memory(self) -> str | None:
+        """A sentence about memory that no number of bytes per parameter can tell."""
+        if not self.square_bytes:
+            return None
+        return (
+            f"square matrices come on top: {self.square_bytes:g} bytes per parameter of a matrix of {SIDE:,} rows and "
+            f"columns; `fallline memory MODEL --optimizer {self.name}` counts those of a model"
+        )
+
+    @property
+    def left_to_companion(self) -> str | None:
+        """A sentence about the parameters that it does not step."""
+        if self.companion is None:
+            return None
+        settings = ", ".join(f"{k}={v!r}" for k, v in self.companion.items() if k != RULE)
+        return (
+            f"{self.companion[RULE]} ({settings}) steps embeddings, heads, norms and biases in "
+            f'fallline.create("{self.name}", model); companion={{"lr": …}} changes its settings'
+        )
+
     def __str__(self) -> str:
         lines = [f"{self.class_name} ({self.name}): {self.summary}", "", self.equations.rstrip(), ""]
         lines.append("defaults: " + ", ".join(f"{k}={v!r}" for k, v in self.defaults.items()))
@@ -66,10 +95,14 @@ class Info:
             lines.append(
                 f"{dtype}: {size:.4g} bytes of state per parameter, {self.bytes_moved[dtype]:.4g} moved per step"
             )
+        if self.extra_memory:
+            lines.append(self.extra_memory)
         if self.stays_float32:
             lines.append("never below 32 bits: " + ", ".join(self.stays_float32))
         lines += [f"not below 32 bits with {option}: {name}" for name, option in self.float32_with.items()]
         lines.append("lowerings: " + ", ".join(self.lowerings))
+        if self.left_to_companion:
+            lines.append(f"companion: {self.left_to_companion}")
         if self.sources:
             lines.append("follows: " + ", ".join(self.sources))
         lines += [f"deviation: {d}" for d in self.deviations]
@@ -89,7 +122,7 @@ def _option_of(rule: Rule, state: State) -> str:
 _SHAPES = {
     axis(-1): "one per row",
     axis(-2): "one per column",
-    axis("rows"): "one per row of view(size0, -1)",
+    axis("rows"): "one per index of the first axis",
     "scalar": "one per parameter",
     "group": "one per group",
     "optimizer": "one in all",
@@ -124,6 +157,8 @@ def info(name: str) -> Info:
         depends_on={n: _option_of(rule, s) for n, s in rule.states.items() if s.flag is not None},
         bytes_per_parameter={state_dtype: size.states for state_dtype, size in sizes.items()},
         bytes_moved={state_dtype: size.moved for state_dtype, size in sizes.items()},
+        square_bytes=square_bytes(program, SIDE),
+        companion=described.companion,
         lowerings=tuple(lowering.name for lowering in lowerings()),
         formats=tuple(formats),
         stays_float32=tuple(n for n, s in rule.states.items() if not s.low_bit),
@@ -139,6 +174,5 @@ def info(name: str) -> Info:
             *(() if rule.has_direction else ("cautious",)),
             "capturable",
             "differentiable",
-            "DTensor",
         ),
     )

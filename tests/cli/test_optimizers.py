@@ -31,6 +31,21 @@ def test_states_of_options_that_are_off_are_not_counted(fallline: Command) -> No
     assert "with momentum: momentum_buffer" in fallline("optimizers", "sgd").out
 
 
+def test_memory_and_parameters_that_the_numbers_do_not_tell_are_named(fallline: Command) -> None:
+    page = unwrapped(fallline("optimizers", "soap").out)
+    assert "square matrices come on top: 16 bytes per parameter of a matrix of 1,024 rows and columns" in page
+    assert "Square matrices, of caspr, shampoo, shampoo_algoperf, soap, come on top" in unwrapped(
+        fallline("optimizers").out
+    )
+    page = unwrapped(fallline("optimizers", "normuon").out)
+    assert "companion: adamw (lr=0.0003, betas=(0.9, 0.95), weight_decay=0.0) steps embeddings" in page
+    assert "square matrices" not in page
+
+
+def unwrapped(text: str) -> str:
+    return " ".join(text.split())
+
+
 def test_pattern_selects(fallline: Command) -> None:
     assert fallline("optimizers", "lion*", "--quiet").out.split() == ["lion", "lion8bit"]
 

@@ -202,6 +202,9 @@ def test_info_says_everything(class_name):
     text = str(info)
     for word in (class_name, "lr", "bytes", "cannot", "lowerings"):
         assert word in text
+    assert "DTensor" not in info.cannot
+    assert (info.square_bytes > 0) == ("square matrices come on top" in text)
+    assert (info.companion is not None) == ("companion: adamw" in text)
     if info.torch_class:
         assert hasattr(torch.optim, info.torch_class)
 

@@ -65,7 +65,7 @@ def test_a_model_without_hidden_matrices_is_refused():
 
 def test_a_list_of_parameters_is_routed_by_shape_with_a_notice():
     model = Gpt()
-    with pytest.warns(UserWarning, match="by their shape, 4 of the parameters go to adamw") as told:
+    with pytest.warns(UserWarning, match="by their shape, 4 parameters go to adamw") as told:
         optimizer = fallline.create("muon", model.parameters())
     assert len(told) == 1
     stepped = [p for group in optimizer.param_groups for p in group["params"]]

@@ -95,6 +95,8 @@ def table(infos: Sequence[Info]) -> Document:
         for info in infos
     ]
     meant = "Bytes are those of float32 → int8 states, with float32 parameters and gradients."
+    if with_squares := [info.name for info in infos if info.square_bytes]:
+        meant += f" Square matrices, of {', '.join(with_squares)}, come on top: their pages say how much."
     more = f"{counted(len(infos), 'optimizer')}; `fallline optimizers {infos[0].name}` shows one in full."
     blocks = (Table("", columns, rows), Paragraph(meant, tone="dim"), Paragraph(more))
     return Document(blocks, result=[dataclasses.asdict(info) for info in infos])
@@ -143,10 +145,14 @@ def _facts(info: Info) -> list[tuple[str, str]]:
     for name, size in info.bytes_per_parameter.items():
         moved = info.bytes_moved[name]
         facts.append((name, f"{size:.4g} bytes of state per parameter, {moved:.4g} bytes moved per step"))
+    if info.extra_memory:
+        facts.append(("memory", info.extra_memory))
     if info.stays_float32:
         facts.append(("never below 32 bits", ", ".join(info.stays_float32)))
     facts += [(f"32 bits with {option}", name) for name, option in info.float32_with.items()]
     facts.append(("lowerings", ", ".join(info.lowerings)))
+    if info.left_to_companion:
+        facts.append(("companion", info.left_to_companion))
     if info.preset_of:
         facts.append(("preset of", f"{info.preset_of}, whose checkpoints it loads"))
     if info.torch_class:

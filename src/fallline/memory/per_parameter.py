@@ -12,6 +12,7 @@ from fallline.optim.options import GROUP_OPTIONS
 from fallline.optim.registry import find
 from fallline.optim.states import Piece, state_format
 from fallline.rules.annotations import State
+from fallline.rules.blocks import Squares
 from fallline.rules.program import Program
 
 WIDTHS = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0, "float64": 8.0}
@@ -41,7 +42,7 @@ def program_of(name: str, **options: Any) -> Program:
 def bytes_of(program: Program, dtype: str = "float32", state_dtype: str = "float32") -> Bytes:
     """The bytes that a step moves and keeps, for large tensors of this dtype with states in this format.
 
-    Square matrices, and the work of matrix functions on them, depend on shapes and are not counted.
+    Square matrices (``square_bytes``), and the work of matrix functions on them, depend on shapes and are not counted.
     """
     sizes = {n: state_width(s, dtype, state_dtype) for n, s in program.states.items() if s.shape is None}
     moved = once = 0.0
@@ -53,6 +54,12 @@ def bytes_of(program: Program, dtype: str = "float32", state_dtype: str = "float
         moved += written + sum(widths.get(n, 0.0) for names in read for n in names)
         once += written + sum(widths.get(n, 0.0) for n in set().union(*read))
     return Bytes(moved, once, sum(sizes.values()))
+
+
+def square_bytes(program: Program, side: int) -> float:
+    """The bytes of square matrices, per element of a parameter of ``side`` rows and columns."""
+    squares = [state.shape for state in program.states.values() if isinstance(state.shape, Squares)]
+    return sum(WIDTHS["float32"] * one.numel((side, side)) for one in squares) / side**2
 
 
 def state_width(state: State, dtype: str, state_dtype: str) -> float:

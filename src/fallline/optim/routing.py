@@ -114,8 +114,9 @@ def route_by_shape(own: Description, params: Iterable[Any], companion: Mapping[s
             found.append({"params": small, **companion})
     if moved:
         settings = ", ".join(f"{name}={value}" for name, value in companion.items() if name != RULE)
+        count = "1 parameter goes" if len(moved) == 1 else f"{len(moved)} parameters go"
         warnings.warn(
-            f"{own.class_name} steps matrices: by their shape, {len(moved)} of the parameters go to {companion[RULE]} "
+            f"{own.class_name} steps matrices: by their shape, {count} to {companion[RULE]} "
             f"({settings}); embeddings and heads look like other matrices, so pass the model to tell them apart: "
             f'fallline.create("{own.name}", model)',
             stacklevel=4,
