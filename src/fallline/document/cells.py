@@ -7,7 +7,7 @@ import enum
 import math
 from typing import Literal
 
-from fallline.document.numbers import ABSENT, Digits, written
+from fallline.document.numbers import ABSENT, Digits, in_unit
 
 
 class Mark(enum.Enum):
@@ -122,15 +122,16 @@ def text_of(cell: Cell, column: Column) -> str:
     if isinstance(cell, Text):
         return f"{cell.value}\n{cell.note}" if cell.note else cell.value
     if isinstance(cell, Range):
-        ends = [written(end, column.digits) for end in (cell.low, cell.high)]
+        ends = [in_unit(end, column.unit, column.digits) for end in (cell.low, cell.high)]
         return ABSENT if set(ends) == {ABSENT} else " to ".join(ends)
     if isinstance(cell, Change):
-        return f"{written(cell.before, column.digits)} → {written(cell.after, column.digits)}"
+        return " → ".join(in_unit(one, column.unit, column.digits) for one in (cell.before, cell.after))
     return _number_text(cell, column)
 
 
 def _number_text(cell: Number, column: Column) -> str:
-    shown = written(cell.value, column.digits if cell.digits is None else cell.digits, cell.low, cell.high)
+    digits = column.digits if cell.digits is None else cell.digits
+    shown = in_unit(cell.value, column.unit, digits, cell.low, cell.high)
     if cell.of is not None:
         shown = f"{shown} of {cell.of}"
     if cell.beside is not None:

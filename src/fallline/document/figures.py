@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from fallline.document.numbers import Digits
+from fallline.document.numbers import Digits, in_unit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,6 +191,10 @@ class StackedBars(Drawn):
     """Sizes that the bars are held against; one that lies far beyond the longest bar is left out of a picture."""
     digits: Digits = "three"
     detail: bool = dataclasses.field(default=False, kw_only=True)
+
+    def amount(self, value: float) -> str:
+        """A size as text, without its unit."""
+        return in_unit(value, self.unit, self.digits)
 
     @property
     def sections(self) -> list[str]:

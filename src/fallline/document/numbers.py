@@ -10,6 +10,8 @@ ABSENT = "–"
 """Stands where there is no number."""
 SMALL = 1e-4
 """Smaller numbers are written with an exponent."""
+LEAST_SHOWN = 1e-3
+"""Smaller numbers are nothing beside others in the same unit."""
 
 Digits = (
     int | Literal["supported", "two", "three", "four", "general", "whole", "thousands", "seconds", "share", "factor"]
@@ -50,6 +52,21 @@ def written(value: float, digits: Digits = "general", low: float | None = None, 
         "share": lambda number: f"{number:.2f}" if number >= 0.005 else "<0.01",
         "factor": lambda number: f"{number:.2f}×",
     }[digits](value)
+
+
+def in_unit(
+    value: float, unit: str, digits: Digits = "general", low: float | None = None, high: float | None = None
+) -> str:
+    """A number among others in one unit, in a column or in a figure: 8 bytes are nothing where the unit is a gigabyte.
+
+    >>> in_unit(8e-9, "GB", "three"), in_unit(-8e-9, "MB"), in_unit(0.0, "GB", "three"), in_unit(6.56e-3, "GB", "three")
+    ('<0.001', '>-0.001', '0', '0.00656')
+    >>> in_unit(3e-5, "", "three"), in_unit(3e-5, "ms", "supported", 2.8e-5, 3.2e-5)
+    ('3.00e-05', '0.000030')
+    """
+    if unit and digits in ("two", "three", "four", "general") and 0.0 < abs(value) < LEAST_SHOWN:
+        return f"<{LEAST_SHOWN:g}" if value > 0.0 else f">-{LEAST_SHOWN:g}"
+    return written(value, digits, low, high)
 
 
 def supported_decimals(value: float, low: float, high: float) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fallline.document.figures import Bar, StackedBars
-from fallline.document.numbers import written
 
 FULL = "█"
 EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -31,7 +30,7 @@ def lines(figure: StackedBars, width: int) -> list[str]:
 
 def _staircase(figure: StackedBars, bar: Bar, width: int) -> list[str]:
     labels = [part.name for part in bar.parts] + ["in all"]
-    amounts = [f"{written(v, figure.digits)} {figure.unit}" for v in (*(p.value for p in bar.parts), bar.total)]
+    amounts = [f"{figure.amount(v)} {figure.unit}" for v in (*(p.value for p in bar.parts), bar.total)]
     stub, amount_room = max(map(len, labels)), max(map(len, amounts))
     room = _room(width - stub - amount_room - 3)
     per_cell = max(figure.longest, *(m.y for m in figure.limits_shown), 0.0) / room or 1.0
@@ -49,7 +48,7 @@ def _staircase(figure: StackedBars, bar: Bar, width: int) -> list[str]:
 
 def _abreast(figure: StackedBars, width: int) -> list[str]:
     sections = figure.sections
-    amounts = [f"{written(bar.total, figure.digits)} {figure.unit}" for bar in figure.bars]
+    amounts = [f"{figure.amount(bar.total)} {figure.unit}" for bar in figure.bars]
     stub, amount_room = max(len(bar.name) for bar in figure.bars), max(map(len, amounts))
     room = _room(width - stub - amount_room - 3)
     per_cell = max(figure.longest, *(m.y for m in figure.limits_shown), 0.0) / room or 1.0

@@ -22,6 +22,10 @@ def _size(title: str, values: Sequence[float], **options: Any) -> tuple[Column, 
     return Column(f"{title}\n{unit}", unit=unit, digits="three", **options), scale
 
 
+def _per_parameter() -> Column:
+    return Column("bytes per\nparameter", unit="bytes", digits="three", name="bytes per parameter")
+
+
 def categories(answer: Answer) -> Table:
     prediction = answer.prediction
     full = {**prediction.in_full, **{name: size for name, size in prediction.at_peak.items()}}
@@ -33,7 +37,7 @@ def categories(answer: Answer) -> Table:
         rows_of["activations"] = (kept[0], None)
     column, scale = _size("in full", [prediction.peak])
     peak = dataclasses.replace(column, title=column.title.replace("in full", "at the peak"))
-    per = Column("bytes per\nparameter", digits="three")
+    per = _per_parameter()
     count = max(1, prediction.parameters)
     rows: list[list[Cell]] = [
         [
@@ -119,7 +123,7 @@ def compared(answer: Answer) -> Table:
     columns = [
         Column("optimizer", align="left", key=True),
         states,
-        Column("bytes per\nparameter", digits="three"),
+        _per_parameter(),
         peak,
     ]
     rows: list[list[Cell]] = []

@@ -7,7 +7,6 @@ from typing import Any
 from fallline.document.drawing.inks import LINE_COLOURS, TIE, ink_on, title
 from fallline.document.drawing.lines import draw_marks
 from fallline.document.figures import StackedBars
-from fallline.document.numbers import written
 
 
 def draw_bars(axes: Any, figure: StackedBars) -> None:
@@ -22,11 +21,11 @@ def draw_bars(axes: Any, figure: StackedBars) -> None:
             label = part.name if all(part.name not in [p.name for p in b.parts] for b in figure.bars[:at]) else None
             axes.bar(at, part.value, 0.62, bottom=bottom, color=colour, edgecolor="white", linewidth=0.8, label=label)
             if part.value > 0.035 * figure.longest:
-                shown = written(part.value, figure.digits)
+                shown = figure.amount(part.value)
                 ink = ink_on(to_rgb(colour))
                 axes.text(at, bottom + part.value / 2, shown, ha="center", va="center", fontsize=9, color=ink)
             bottom += part.value
-        shown = f"{written(bar.total, figure.digits)} {figure.unit}"
+        shown = f"{figure.amount(bar.total)} {figure.unit}"
         axes.annotate(
             shown, (at, bottom), xytext=(0, 4), textcoords="offset points", ha="center", fontsize=9, fontweight="bold"
         )

@@ -6,7 +6,6 @@ from typing import Any
 
 from fallline.document.figures import Mark, StackedBars
 from fallline.document.html.charts import COLOURS, plain
-from fallline.document.numbers import written
 
 
 def bars_figure(figure: StackedBars) -> dict[str, Any]:
@@ -16,7 +15,7 @@ def bars_figure(figure: StackedBars) -> dict[str, Any]:
     for at, name in enumerate(figure.sections):
         colour = f"@series-{at % COLOURS + 1}"
         values = [sum(part.value for part in bar.parts if part.name == name) for bar in figure.bars]
-        shown = [f"{written(value, figure.digits)} {figure.unit}" if value else "" for value in values]
+        shown = [f"{figure.amount(value)} {figure.unit}" if value else "" for value in values]
         traces.append(
             {
                 "type": "bar",

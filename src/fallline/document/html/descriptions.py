@@ -29,8 +29,8 @@ def description(figure: Figure) -> str:
 def _of_bars(figure: StackedBars) -> str:
     bars = []
     for bar in figure.bars:
-        parts = ", ".join(f"{part.name} {written(part.value, figure.digits)}" for part in bar.parts)
-        bars.append(f"{bar.name}, {written(bar.total, figure.digits)} {figure.unit}: {parts}.")
+        parts = ", ".join(f"{part.name} {figure.amount(part.value)}" for part in bar.parts)
+        bars.append(f"{bar.name}, {figure.amount(bar.total)} {figure.unit}: {parts}.")
     return f"{figure.title}. {' '.join(bars)}"
 
 
