@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fallline.document.blocks import Document, Paragraph, Snippet, Table, Verdict
-from fallline.document.cells import Column, Text
+from fallline.document.cells import Column, Missing, Number, Text
 from fallline.document.figures import Axis, Bar, Chart, HeatMap, Mark, Part, Series, StackedBars, Tile
 from fallline.document.html.bars import bars_figure
 from fallline.document.html.charts import chart_figure
@@ -135,6 +135,23 @@ def test_cells_carry_their_values_to_sort_by() -> None:
     elements = Elements(content("a", [Section("a", "Race", DOCUMENT)]))
     values = [one.get("data-value") for one in elements.of("td") if one.get("class") == "number"]
     assert values[:3] == ["10.78", "26.912", "3"] and None in values, "what is missing has no value"
+
+
+def test_a_table_with_sentences_has_labels_for_cards_and_says_that_it_is_a_table() -> None:
+    columns = [
+        Column("change", align="left", key=True, prose=True),
+        Column("saves\nGB", unit="GB", digits="three"),
+        Column("cost", align="left", prose=True),
+    ]
+    table = Table("t", columns, [[Text("int8"), Number(9.3), Text("nothing")], [Text("lion"), Missing(), Text("tuning")]])
+    elements = Elements(content("a", [Section("a", "Memory", Document([table]))]))
+    roles = [one["role"] for tag, one in elements.found if tag in ("table", "thead", "tbody", "tr", "th", "td")]
+    assert roles[:3] == ["table", "rowgroup", "row"] and roles[3:6] == ["columnheader"] * 3
+    assert roles[-4:] == ["row", "rowheader", "cell", "cell"]
+    labels = [(one.get("data-label"), one.get("data-unit")) for one in elements.of("td")]
+    assert labels == [("saves", "GB"), ("cost", None), ("saves", None), ("cost", None)]
+    plain = dataclasses.replace(table, columns=[dataclasses.replace(column, prose=False) for column in columns])
+    assert "data-label" not in content("a", [Section("a", "Memory", Document([plain]))])
 
 
 def test_every_figure_has_its_numbers_and_a_description() -> None:

@@ -34,6 +34,19 @@ BOARD = Table(
     ],
     name="Leaderboard",
 )
+CHANGES = Table(
+    "Changes that save memory",
+    (
+        Column("change", align="left", key=True, prose=True),
+        Column("enough", align="left"),
+        Column("saves\nGB", unit="GB", digits="three"),
+        Column("cost", align="left", prose=True),
+    ),
+    [
+        [Text("--shard zero3 --ranks 8"), Text("yes"), Number(16.6), Text("8 devices, each of which sends 18.7 GB a step")],
+        [Text("--precision mixed"), Text("no"), Number(0.322), Text("no more operations, and faster ones in hardware")],
+    ],
+)
 STEPS = [float(step) for step in range(20)]
 
 
@@ -117,6 +130,21 @@ def test_tables_sort_both_ways_and_missing_values_stay_last(show: Show) -> None:
     opened.get_by_role("button", name="contestant").click()
     assert names(opened) == ["adamw", "adan", "lion", "sgd"]
     assert opened.locator("th[aria-sort=ascending]").inner_text() == "contestant"
+
+
+def test_rows_with_sentences_are_cards_on_a_phone_and_still_rows_of_a_table(show: Show) -> None:
+    for width, display in ((375, "flex"), (1440, "table-row")):
+        opened = show(page_of(Document([CHANGES, Verdict("a")])), width=width)
+        first = opened.get_by_role("row").nth(1)
+        assert first.evaluate("(row) => getComputedStyle(row).display") == display
+        assert first.get_by_role("rowheader").inner_text() == "--shard zero3 --ranks 8"
+        cost = first.get_by_role("cell", name="8 devices")
+        box = cost.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= width, "the cost is in sight without scrolling"
+        label = cost.evaluate("(cell) => getComputedStyle(cell, '::before').content")
+        assert ("cost" in label) == (width == 375)
+    opened.get_by_role("button", name="saves GB").click()
+    assert names(opened) == ["--precision mixed", "--shard zero3 --ranks 8"]
 
 
 def test_tables_filter_by_words(show: Show) -> None:
@@ -227,7 +255,7 @@ def drawn_lines(opened: Any) -> list[list[float]]:
 @pytest.mark.parametrize("width", [375, 1440, 3840])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_is_wider_than_the_window(show: Show, width: int, scheme: str) -> None:
-    opened = show(page_of(RACE, DOCUMENT), width=width, scheme=scheme)
+    opened = show(page_of(dataclasses.replace(RACE, appendix=[CHANGES]), DOCUMENT), width=width, scheme=scheme)
     drawn(opened)
     assert opened.evaluate("() => document.documentElement.scrollWidth") == width
     background = opened.evaluate("() => getComputedStyle(document.body).backgroundColor")
@@ -252,11 +280,13 @@ def test_printed_paper_has_every_figure_and_no_buttons(show: Show) -> None:
     assert opened.locator("h2:visible").count() == 2, "both results"
 
 
+@pytest.mark.parametrize("width", [375, 1440])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_that_keeps_anybody_out(show: Show, scheme: str) -> None:
+def test_axe_finds_nothing_that_keeps_anybody_out(show: Show, scheme: str, width: int) -> None:
     axe = pytest.importorskip("axe_playwright_python", reason="axe is not installed: make test-pages")
     script = (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
-    opened = show(page_of(RACE, DOCUMENT), scheme=scheme)
+    race = dataclasses.replace(RACE, appendix=[CHANGES])
+    opened = show(page_of(race, DOCUMENT), scheme=scheme, width=width)
     drawn(opened)
     opened.evaluate(script)
     found = opened.evaluate("() => axe.run(document, {resultTypes: ['violations']})")

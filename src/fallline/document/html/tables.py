@@ -24,20 +24,45 @@ Scale = tuple[float, float]
 
 
 def table_element(table: Table, identity: str | None = None) -> str:
-    """``<table>``, without its title; ``identity`` names it for scripts, and makes its headings buttons that sort."""
-    head = "".join(_heading(column, sortable=identity is not None) for column in table.columns)
+    """``<table>``, without its title; ``identity`` names it for scripts, and makes its headings buttons that sort.
+
+    Rows with sentences in them are cards on a phone, where a column of text would be out of sight.
+    """
+    carded = identity is not None and any(column.prose for column in table.columns)
+    head = "".join(_heading(column, identity is not None, carded) for column in table.columns)
     scales = [_scale([row[at] for row in table.rows]) for at in range(len(table.columns))]
-    body = "".join(element("tr", _row(table.columns, row, scales)) for row in table.rows)
-    titled = any(table.header)
-    inner = (element("thead", element("tr", head)) if titled else "") + element("tbody", body)
-    return element("table", inner, id=identity)
+    body = "".join(_line(_row(table.columns, row, scales, carded), carded) for row in table.rows)
+    group = _role("rowgroup", carded)
+    inner = element("thead", _line(head, carded), role=group) if any(table.header) else ""
+    inner += element("tbody", body, role=group)
+    return element("table", inner, id=identity, class_="cards" if carded else None, role=_role("table", carded))
 
 
-def _heading(column: Column, sortable: bool) -> str:
-    # A title's line breaks are for terminals, which have less room.
-    words = text(" ".join(column.title.split()))
+def _role(name: str, carded: bool) -> str | None:
+    """Browsers forget that a table is one where its rows are laid out as blocks, unless it is said."""
+    return name if carded else None
+
+
+def _line(cells: str, carded: bool) -> str:
+    return element("tr", cells, role=_role("row", carded))
+
+
+def _heading(column: Column, sortable: bool, carded: bool) -> str:
+    words = text(_title(column))
     inner = element("button", words, type="button") if sortable and words else words
-    return element("th", inner, scope="col", class_=_classes(column), aria_sort="none" if sortable else None)
+    return element(
+        "th",
+        inner,
+        scope="col",
+        role=_role("columnheader", carded),
+        class_=_classes(column),
+        aria_sort="none" if sortable else None,
+    )
+
+
+def _title(column: Column) -> str:
+    """In one line: a title's line breaks are for terminals, which have less room."""
+    return " ".join(column.title.split())
 
 
 def _classes(column: Column, *more: str) -> str | None:
@@ -45,18 +70,18 @@ def _classes(column: Column, *more: str) -> str | None:
     return " ".join(found) or None
 
 
-def _row(columns: Sequence[Column], row: Sequence[Cell], scales: Sequence[Scale | None]) -> str:
+def _row(columns: Sequence[Column], row: Sequence[Cell], scales: Sequence[Scale | None], carded: bool) -> str:
     named = False
     cells = []
     for column, cell, scale in zip(columns, row, scales, strict=True):
         # The first key that is a name heads the row; a rank does not.
         heads = column.key and not named and not isinstance(cell, Number)
         named = named or heads
-        cells.append(_cell(column, cell, scale, heads))
+        cells.append(_cell(column, cell, scale, heads, carded))
     return "".join(cells)
 
 
-def _cell(column: Column, cell: Cell, scale: Scale | None, heads: bool) -> str:
+def _cell(column: Column, cell: Cell, scale: Scale | None, heads: bool, carded: bool) -> str:
     mark = getattr(cell, "mark", None)
     remark = cell.reason if isinstance(cell, Missing) else REMARKS.get(mark, "") if mark else ""
     shown = text(text_of(cell, column)).replace("\n", "<br>")
@@ -64,14 +89,25 @@ def _cell(column: Column, cell: Cell, scale: Scale | None, heads: bool) -> str:
         shown += element("span", f" ({text(remark)})", class_="unseen")
     if isinstance(cell, Range) and scale is not None:
         shown += _whisker(cell, scale)
+    label, unit = _labels(column, cell) if carded and not heads else (None, None)
     return element(
         "th" if heads else "td",
         shown,
         scope="row" if heads else None,
+        role=_role("rowheader" if heads else "cell", carded),
         class_=_classes(column, *([CLASSES[mark]] if mark in CLASSES else [])),
         title=remark or None,
         data_value=_sortable(cell),
+        data_label=label,
+        data_unit=unit,
     )
+
+
+def _labels(column: Column, cell: Cell) -> tuple[str | None, str | None]:
+    """The words before and after the value on a card, where no heading is above it: ``saves`` and ``GB``."""
+    title = _title(column)
+    words = title.removesuffix(f" {column.unit}") if column.unit else title
+    return words or None, column.unit if words != title and isinstance(cell, Number) else None
 
 
 def _sortable(cell: Cell) -> str | None:
