@@ -143,7 +143,8 @@ def test_a_table_with_sentences_has_labels_for_cards_and_says_that_it_is_a_table
         Column("saves\nGB", unit="GB", digits="three"),
         Column("cost", align="left", prose=True),
     ]
-    table = Table("t", columns, [[Text("int8"), Number(9.3), Text("nothing")], [Text("lion"), Missing(), Text("tuning")]])
+    rows = [[Text("int8"), Number(9.3), Text("nothing")], [Text("lion"), Missing(), Text("tuning")]]
+    table = Table("t", columns, rows)
     elements = Elements(content("a", [Section("a", "Memory", Document([table]))]))
     roles = [one["role"] for tag, one in elements.found if tag in ("table", "thead", "tbody", "tr", "th", "td")]
     assert roles[:3] == ["table", "rowgroup", "row"] and roles[3:6] == ["columnheader"] * 3

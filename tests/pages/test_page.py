@@ -43,7 +43,7 @@ CHANGES = Table(
         Column("cost", align="left", prose=True),
     ),
     [
-        [Text("--shard zero3 --ranks 8"), Text("yes"), Number(16.6), Text("8 devices, each of which sends 18.7 GB a step")],
+        [Text("--shard zero3 --ranks 8"), Text("yes"), Number(16.6), Text("8 devices, each of which sends 18.7 GB")],
         [Text("--precision mixed"), Text("no"), Number(0.322), Text("no more operations, and faster ones in hardware")],
     ],
 )

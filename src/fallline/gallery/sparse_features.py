@@ -2,50 +2,43 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor
 
+import fallline
 from fallline.document.figures import Axis, Chart, Panels, Series
 from fallline.gallery.exhibit import Exhibit, Wishes
-from fallline.gallery.stepping import Recipe
-from fallline.training.optimizer_factory import build
-from fallline.training.training import Training
+from fallline.gallery.stepping import positions
 from fallline.workloads.seeding import generator, minibatch
-from fallline.workloads.workload import Workload
 
 WORDS, TEXTS, BATCH, EPOCHS = 60, 400, 4, 5
+STEPS, EVERY = EPOCHS * TEXTS // BATCH, TEXTS // BATCH // 4
+"""The loss on all texts is computed four times an epoch."""
 RATES = (0.03, 0.1, 0.3, 1.0, 3.0)
 METHODS = {"sgd": "SGD", "adagrad": "AdaGrad"}
 SEEDS = 5
 BINS = ((1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (17, 32), (33, 60))
 """Words that are about as rare."""
-
-
-class Regression(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.weights = nn.Parameter(torch.zeros(WORDS))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x @ self.weights
+SMALL = 1e-3
+"""So small a gradient that it does not change what AdaGrad has summed up."""
 
 
 def exhibit(wishes: Wishes) -> Exhibit:
-    seeds = range(wishes.seed, wishes.seed + SEEDS)
-    curves = {
-        name: {rate: np.array([losses(name, rate, seed) for seed in seeds]) for rate in RATES} for name in METHODS
-    }
-    best = {name: min(RATES, key=lambda rate: _end(curves[name][rate])) for name in METHODS}
-    ends = {name: _end(curves[name][best[name]]) for name in METHODS}
-    every = TEXTS // BATCH // 4
-    steps = list(range(0, EPOCHS * TEXTS // BATCH + 1, every))
+    task = problem()
+    orders = orders_of(task, range(wishes.seed, wishes.seed + SEEDS))
+    runs = {name: {rate: run(task, orders, name, rate) for rate in RATES} for name in METHODS}
+    best = {name: min(RATES, key=lambda rate: runs[name][rate].end) for name in METHODS}
+    chosen = {name: runs[name][best[name]] for name in METHODS}
+    ends = {name: one.end for name, one in chosen.items()}
+    steps = list(range(0, STEPS + 1, EVERY))
     drawn = []
     for name, title in METHODS.items():
-        found = curves[name][best[name]]
+        found = chosen[name].losses
         band = (found.min(0).tolist(), found.max(0).tolist())
         drawn.append(Series(f"{title}, lr {best[name]:g}", steps, found.mean(0).tolist(), *band))
     high = max(max(series.high or ()) for series in drawn)
@@ -54,8 +47,8 @@ def exhibit(wishes: Wishes) -> Exhibit:
         Axis("cross-entropy", 0.97 * min(ends.values()), high), drawn,
     )  # fmt: skip
     relative = {}
-    for name in METHODS:
-        moved = steps_by_rarity(name, best[name], seeds)
+    for name, one in chosen.items():
+        moved = by_rarity(one.moved)
         relative[name] = [step / moved[0] for step in moved]
     right = Chart(
         "rates", "How far a gradient of 1 moves a word",
@@ -80,65 +73,63 @@ def exhibit(wishes: Wishes) -> Exhibit:
     return Exhibit([figure], caption, numbers, "computed here, on generated texts")
 
 
-def _end(curves: np.ndarray) -> float:
-    found = float(curves[:, -1].mean())
-    return found if math.isfinite(found) else math.inf
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One method at one rate, over all orders of the texts."""
+
+    losses: np.ndarray
+    """Orders × evaluations: the loss on all texts."""
+    moved: np.ndarray
+    """Orders × words: how far each weight moves per unit of gradient at the end."""
+
+    @property
+    def end(self) -> float:
+        found = float(self.losses[:, -1].mean())
+        return found if math.isfinite(found) else math.inf
 
 
-def losses(name: str, rate: float, seed: int) -> list[float]:
-    """The loss on all texts, four times an epoch."""
-    training = _training(name, rate, seed)
-    found = [training.evaluate()]
-    for step in training.workload.evaluation_steps():
-        training.advance(step)
-        found.append(training.evaluate())
-    return found
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """The same texts for everybody."""
+
+    x: Tensor
+    y: Tensor
 
 
-def steps_by_rarity(name: str, rate: float, seeds: range) -> list[float]:
-    """How far a weight moves per unit of gradient after training: geometric means of words about as rare."""
-    logs = np.mean([np.log(steps_per_word(name, rate, seed)) for seed in seeds], axis=0)
-    return [math.exp(logs[low - 1 : high].mean()) for low, high in BINS]
-
-
-def steps_per_word(name: str, rate: float, seed: int) -> np.ndarray:
-    """How far each weight moves per unit of gradient at the end of training."""
-    training = _training(name, rate, seed)
-    training.advance(training.workload.max_steps)
-    weights = next(training.model.parameters())
-    before = weights.detach().clone()
-    # So small a gradient that it does not change what AdaGrad has summed up.
-    weights.grad = torch.full_like(weights, 1e-3)
-    training.optimizer.step()
-    found: np.ndarray = ((before - weights.detach()) / 1e-3).double().numpy()
-    return found
-
-
-def _training(name: str, rate: float, seed: int) -> Training:
-    task = problem()
-    return Training(task, seed, lambda model: build(Recipe(name), {"lr": rate}, model, task.max_steps))
-
-
-def problem() -> Workload:
-    """The same texts for everybody; a seed decides their order."""
+def problem() -> Problem:
     random = generator(0, "sparse features")
     frequencies = 1 / torch.arange(1, WORDS + 1)
-    x = (torch.rand(TEXTS, WORDS, generator=random) < frequencies).float()
-    truth = 2 * torch.randn(WORDS, generator=random)
-    y = (torch.rand(TEXTS, generator=random) < torch.sigmoid(x @ truth)).float()
+    x = (torch.rand(TEXTS, WORDS, generator=random) < frequencies).double()
+    truth = 2 * torch.randn(WORDS, generator=random).double()
+    y = (torch.rand(TEXTS, generator=random) < torch.sigmoid(x @ truth)).double()
+    return Problem(x, y)
 
-    def batch(step: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-        rows = minibatch(step, seed, TEXTS, BATCH)
-        return x[rows], y[rows]
 
-    return Workload(
-        name="sparse features",
-        model=lambda seed: Regression(),
-        batch=batch,
-        loss=lambda model, texts: F.binary_cross_entropy_with_logits(model(texts[0]), texts[1]),
-        evaluate=lambda model: F.binary_cross_entropy_with_logits(model(x), y).item(),
-        metric="cross-entropy",
-        max_steps=EPOCHS * TEXTS // BATCH,
-        eval_every=TEXTS // BATCH // 4,
-        data_name=f"{TEXTS} generated texts",
-    )
+def orders_of(task: Problem, seeds: range) -> tuple[Tensor, Tensor]:
+    """The batches of all steps, a seed for each order: steps × orders × batch (× words)."""
+    orders = [[minibatch(step, seed, TEXTS, BATCH) for step in range(STEPS)] for seed in seeds]
+    rows = torch.stack([torch.stack(order) for order in orders], dim=1)
+    return task.x[rows], task.y[rows]
+
+
+def run(task: Problem, orders: tuple[Tensor, Tensor], name: str, rate: float) -> Run:
+    """All orders at once, as the rows of one parameter, because both methods step every weight by itself."""
+    x, y = orders
+
+    def gradient(step: int, at: Tensor) -> Tensor:
+        if step > STEPS:
+            return torch.full_like(at, SMALL)
+        texts, labels = x[step - 1], y[step - 1]
+        wrong = torch.sigmoid((texts @ at[:, :, None])[:, :, 0]) - labels
+        return (wrong[:, None, :] @ texts)[:, 0] / BATCH
+
+    path = positions(lambda at: fallline.create(name, at, lr=rate), torch.zeros(SEEDS, WORDS), gradient, STEPS + 1)
+    scores = path[: STEPS + 1 : EVERY] @ task.x.T
+    losses = F.binary_cross_entropy_with_logits(scores, task.y.expand_as(scores), reduction="none").mean(-1)
+    return Run(losses.T.numpy(), ((path[STEPS] - path[STEPS + 1]) / SMALL).numpy())
+
+
+def by_rarity(moved: np.ndarray) -> list[float]:
+    """Geometric means over all orders and over words about as rare."""
+    logs = np.log(moved).mean(axis=0)
+    return [math.exp(logs[low - 1 : high].mean()) for low, high in BINS]
