@@ -65,6 +65,7 @@ def measured(case: Case) -> dict[str, float]:
     return {
         **{f"predicted {name}": size for name, size in predicted.items()},
         **{f"measured {name}": getattr(found, name) for name in predicted},
+        "workspace": memory.workspace,
         "libraries": found.libraries or 0,
         "resident": found.resident or 0,
         "activations": sum(one.bytes for one in prediction.trace.kept),

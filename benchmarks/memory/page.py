@@ -58,8 +58,9 @@ def _off(predicted: float, measured: float) -> float:
 
 
 def _resident(row: Mapping[str, float]) -> float:
-    """The predicted memory of the process: its libraries, and the peak of its tensors."""
-    return row["libraries"] + row["predicted peak"]
+    """The predicted memory of the process: its libraries, the peak of its tensors, and what kernels keep for the results
+    of reductions; rows without a number are older, and of optimizers that reduce nothing."""
+    return row["libraries"] + row["predicted peak"] + row.get("workspace", 0)
 
 
 def accuracy(stored: Stored) -> str:

@@ -32,7 +32,7 @@ LLAMA = {
 }  # fmt: skip
 KEYS = {
     "model", "parameters", "setting", "precision", "peak_bytes", "peak_in", "bytes_at_peak", "bytes_in_full",
-    "host_bytes", "reserved_bytes", "activations", "flops", "recomputed_flops", "lengths", "devices", "remedies",
+    "host_bytes", "workspace_bytes", "reserved_bytes", "activations", "flops", "recomputed_flops", "lengths", "devices", "remedies",
     "remedies_for", "compared", "measured", "notes", "verdicts",
 }  # fmt: skip
 

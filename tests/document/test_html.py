@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fallline.document.blocks import Document, Paragraph, Snippet, Table, Verdict
-from fallline.document.cells import Column, Missing, Number, Text
+from fallline.document.cells import Cell, Column, Missing, Number, Text
 from fallline.document.figures import Axis, Bar, Chart, HeatMap, Mark, Part, Series, StackedBars, Tile
 from fallline.document.html.bars import bars_figure
 from fallline.document.html.charts import chart_figure
@@ -143,7 +143,7 @@ def test_a_table_with_sentences_has_labels_for_cards_and_says_that_it_is_a_table
         Column("saves\nGB", unit="GB", digits="three"),
         Column("cost", align="left", prose=True),
     ]
-    rows = [[Text("int8"), Number(9.3), Text("nothing")], [Text("lion"), Missing(), Text("tuning")]]
+    rows: list[list[Cell]] = [[Text("int8"), Number(9.3), Text("nothing")], [Text("lion"), Missing(), Text("tuning")]]
     table = Table("t", columns, rows)
     elements = Elements(content("a", [Section("a", "Memory", Document([table]))]))
     roles = [one["role"] for tag, one in elements.found if tag in ("table", "thead", "tbody", "tr", "th", "td")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 from typing import Any
 
@@ -18,6 +19,7 @@ from fallline.memory.temporaries import allocated_by_step, on_meta
 from fallline.optim.hyperparameters import STEP
 from fallline.optim.options import STATE_DTYPES
 from fallline.optim.states import MASTER
+from tests.native import needs_native
 
 # On both sides of the floor of low-bit formats, odd numbers of elements, unfinished blocks, every number of axes.
 SHAPES: list[tuple[int, ...]] = [
@@ -173,6 +175,31 @@ def test_lowering_that_cannot_be_counted_is_named() -> None:
         ValueError, match="temporaries of the lowering 'compiled' cannot be counted; those of eager, foreach"
     ):
         memory_of(fallline.AdamW(parameters()), "compiled")
+
+
+REDUCING = ["adafactor", "adamp", "amos", "amos_algoperf", "fromage", "lamb", "mars", "prodigy", "schedule_free_prodigy"]
+TILED: list[tuple[int, ...]] = [(40, 30, 3, 3), (9, 1030), (20_000, 4), (70_000,), (5,), ()]
+"""Many small matrices, several tiles beside each other, several below each other, several of a flat tensor."""
+
+
+@pytest.mark.parametrize("state_dtype", ["float32", "int8"])
+@pytest.mark.parametrize("name", ["adamw", *REDUCING])
+def test_kernels_keep_the_results_of_reductions_that_were_counted(name: str, state_dtype: str) -> None:
+    needs_native()
+    params = [nn.Parameter(torch.ones(shape)) for shape in TILED]
+    optimizer = stepped(made(name, params, state_dtype=state_dtype))
+    executors = [bucket.executor for bucket in optimizer._plan.buckets]
+    kept = sum(ctypes.sizeof(executor.workspace) for executor in executors)
+    counted = memory_of(optimizer).workspace
+    assert counted <= kept <= counted + 64 * (len(TILED) + len(executors)), "cache lines between parameters"
+    assert (counted > 0) == (name in REDUCING)
+
+
+def test_adafactor_keeps_more_for_small_matrices_than_for_a_large_one() -> None:
+    """Every row and column takes a few numbers, and matrices of 3 × 3 have as many of them as two thirds of a weight."""
+    small, large = (nn.Parameter(torch.empty(shape, device="meta")) for shape in ((512, 512, 3, 3), (1536, 1536)))
+    assert memory_of(fallline.Adafactor([small])).workspace > 4 * small.numel()
+    assert memory_of(fallline.Adafactor([large])).workspace < 0.1 * large.numel()
 
 
 def test_sums() -> None:

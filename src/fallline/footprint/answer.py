@@ -53,6 +53,7 @@ def result(answer: Answer) -> dict[str, Any]:
         "bytes_at_peak": dict(prediction.at_peak),
         "bytes_in_full": dict(prediction.in_full),
         "host_bytes": prediction.share.host,
+        "workspace_bytes": prediction.optimizer.workspace,
         "reserved_bytes": answer.replayed.reserved,
         "activations": [dataclasses.asdict(one) for one in prediction.trace.kept],
         "flops": prediction.trace.flops,

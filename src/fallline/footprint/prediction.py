@@ -47,6 +47,12 @@ class Prediction:
         return sum(self.at_peak.values())
 
     @property
+    def process(self) -> int:
+        """The most bytes that training takes in a process on a CPU, besides its libraries: tensors, and what kernels keep
+        for the results of reductions."""
+        return self.peak + self.optimizer.workspace
+
+    @property
     def parameters(self) -> int:
         """How many."""
         return sum(param.numel() for param in self.trace.model.parameters())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fallline.footprint.answer import Answer
 from fallline.footprint.caching_allocator import Replayed
-from fallline.footprint.devices import Device, largest_batch, largest_sequence, verdict
+from fallline.footprint.devices import Device, gb, largest_batch, largest_sequence, verdict
 from fallline.footprint.measuring import Measured, measure
 from fallline.footprint.prediction import Prediction, Predictor
 from fallline.footprint.remedies import remedies
@@ -26,6 +26,8 @@ ON_A_GPU = (
     "kernels of a GPU do not; without such a kernel a GPU keeps them too. The context of a GPU and workspaces of its "
     "libraries come on top; they are not modelled."
 )
+WORTH_SAYING = 0.01
+"""The least share of the peak that a reader should know of."""
 DATA = "The data that the workload keeps in memory are not counted."
 
 
@@ -77,7 +79,7 @@ def answer(question: Question) -> Answer:
         remedied=lacking,
         compared=[predictor.predict(setting.replace(optimizer=name)) for name in question.compare],
         measured=measured,
-        notes=[*_notes(question), *([_estimated(speed)] if found else []), ON_A_GPU],
+        notes=[*_notes(question), *_kept(prediction), *([_estimated(speed)] if found else []), ON_A_GPU],
         lengths=question.lengths,
     )
 
@@ -98,6 +100,17 @@ def _estimated(speed: Speed) -> str:
         f"Costs in time are estimates: operations at {speed.words}{given}, what is sent at {LINK / 1e9:.0f} GB/s, "
         "and a step by the bytes that it moves."
     )
+
+
+def _kept(prediction: Prediction) -> list[str]:
+    """A remark on memory that is no tensor, where there is much of it."""
+    size = prediction.optimizer.workspace
+    if size < WORTH_SAYING * prediction.peak:
+        return []
+    return [
+        f"On a CPU the kernels of {prediction.setting.optimizer} keep {gb(size)} for the results of their reductions "
+        "besides; these are no tensors, and stand in no table."
+    ]
 
 
 def _notes(question: Question) -> list[str]:

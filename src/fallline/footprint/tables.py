@@ -150,8 +150,8 @@ def measured(answer: Answer, found: Measured) -> Table:
     }
     if found.resident is not None and found.libraries is not None:
         pairs["libraries, before there is a model"] = (None, found.libraries)
-        pairs["allocator and scratch memory"] = (None, found.allocator)
-        pairs["peak of the process"] = (prediction.peak + found.libraries, found.resident)
+        pairs["reductions, allocator and scratch memory"] = (prediction.optimizer.workspace, found.allocator)
+        pairs["peak of the process"] = (prediction.process + found.libraries, found.resident)
     column, scale = _size("predicted", [found.resident or found.peak])
     other = dataclasses.replace(column, title=column.title.replace("predicted", "measured"))
     rows: list[list[Cell]] = [

@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from fallline.lower.item import real_shape
+from fallline.lower.native.workspace import workspace_bytes
 from fallline.memory.states import Stored, stored
-from fallline.memory.temporaries import working_memory
+from fallline.memory.temporaries import NATIVE, working_memory
 from fallline.optim.optimizer import RuleOptimizer
 from fallline.optim.states import MASTER
 from fallline.rules.program import Program
@@ -35,6 +36,8 @@ class Memory:
     """The memory that a step allocates besides all this, at its peak."""
     scratch: int = 0
     """The memory in which matrix functions find and leave values, kept from step to step."""
+    workspace: int = 0
+    """The memory that native kernels keep for the results of reductions, on a CPU. It is no tensor, and in no sum here."""
 
     @property
     def optimizer(self) -> int:
@@ -56,7 +59,7 @@ def memory_of(optimizer: RuleOptimizer, lowering: str = "native") -> Memory:
     """The memory that a step of this optimizer needs, from shapes and dtypes alone, also of ``meta`` parameters.
 
     Parameters that require a gradient are assumed to have one.  ``lowering`` names the lowering that runs the step;
-    native kernels allocate nothing, unlike the functions of whole matrices that some rules call.
+    native kernels allocate no tensors, unlike the functions of whole matrices that some rules call.
 
     >>> import torch, fallline
     >>> with torch.device("meta"):
@@ -67,14 +70,17 @@ def memory_of(optimizer: RuleOptimizer, lowering: str = "native") -> Memory:
     """
     sizes: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     programs: set[Program] = set()
-    stepped = 0
+    stepped = workspace = 0
     parameters = [param for group in optimizer.param_groups for param in group["params"]]
     for one in stored_by(optimizer):
         sizes[one.state][one.format] += one.bytes
     for group in optimizer.param_groups:
         members = list(filter(_is_stepped, group["params"]))
         stepped += len(members)
-        programs |= {program_for(optimizer, group, param) for param in members}
+        for param in members:
+            program = program_for(optimizer, group, param)
+            programs.add(program)
+            workspace += workspace_bytes(program, real_shape(param)) if lowering in NATIVE else 0
     masters = sum(sizes.pop(MASTER, {}).values())
     working = working_memory(optimizer, lowering)
     scalars = {name for program in programs for name, state in program.states.items() if state.shape == "scalar"}
@@ -86,6 +92,7 @@ def memory_of(optimizer: RuleOptimizer, lowering: str = "native") -> Memory:
         counters=stepped * (torch.float32.itemsize + len(scalars) * torch.float64.itemsize),
         temporaries=working.temporaries,
         scratch=working.scratch,
+        workspace=workspace,
     )
 
 
