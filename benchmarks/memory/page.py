@@ -58,8 +58,8 @@ def _off(predicted: float, measured: float) -> float:
 
 
 def _resident(row: Mapping[str, float]) -> float:
-    """The predicted memory of the process: its libraries, the peak of its tensors, and what kernels keep for the results
-    of reductions; rows without a number are older, and of optimizers that reduce nothing."""
+    """The predicted memory of the process: that of its libraries, of tensors at their peak, and of the results of
+    reductions, which kernels keep; a row without the last is of an optimizer that reduces nothing."""
     return row["libraries"] + row["predicted peak"] + row.get("workspace", 0)
 
 

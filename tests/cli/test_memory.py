@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fallline.cli.output import PIPED_WIDTH
+from fallline.document.terminal import plain
+from fallline.report.reading import read
 from tests.cli import Command
 
 GPT = "gpt:layers=2,heads=2,width=64,context=32,vocabulary=300"
@@ -32,8 +35,8 @@ LLAMA = {
 }  # fmt: skip
 KEYS = {
     "model", "parameters", "setting", "precision", "peak_bytes", "peak_in", "bytes_at_peak", "bytes_in_full",
-    "host_bytes", "workspace_bytes", "reserved_bytes", "activations", "flops", "recomputed_flops", "lengths", "devices", "remedies",
-    "remedies_for", "compared", "measured", "notes", "verdicts",
+    "host_bytes", "workspace_bytes", "reserved_bytes", "activations", "flops", "recomputed_flops", "lengths", "devices",
+    "remedies", "remedies_for", "compared", "measured", "notes", "verdicts",
 }  # fmt: skip
 
 
@@ -115,6 +118,17 @@ def test_figures_files_quiet_and_the_other_forms(fallline: Command, tmp_path: Pa
     assert "Devices" in text and "Tensors by category" not in text
     assert "| in all |" in fallline("memory", GPT, "--md").out
     assert fallline("memory", GPT, "--csv").out.startswith("table,")
+
+
+def test_a_stored_answer_says_what_was_printed_and_how_to_repeat_it(fallline: Command, tmp_path: Path) -> None:
+    path = tmp_path / "answer.json"
+    ended = fallline("memory", GPT, "--device", "1MB,1GB", "--compare", "lion", "--results", str(path))
+    found = read(path)
+    assert found.kind == "Memory" and plain(found.document, PIPED_WIDTH) == ended.out
+    facts = dict(found.document.provenance.facts)
+    assert facts["to repeat it"].startswith(f"fallline memory {GPT} --device 1MB,1GB")
+    assert "torch" in found.document.provenance.machine
+    assert "there is no directory" in refused(fallline, GPT, "--results", str(tmp_path / "no" / "a.json"))
 
 
 def test_a_file_of_the_users(fallline: Command, tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_lowering_that_cannot_be_counted_is_named() -> None:
         memory_of(fallline.AdamW(parameters()), "compiled")
 
 
-REDUCING = ["adafactor", "adamp", "amos", "amos_algoperf", "fromage", "lamb", "mars", "prodigy", "schedule_free_prodigy"]
+REDUCING = ["adafactor", "adamp", "amos", "amos_algoperf", "fromage", "lamb", "prodigy", "schedule_free_prodigy"]
 TILED: list[tuple[int, ...]] = [(40, 30, 3, 3), (9, 1030), (20_000, 4), (70_000,), (5,), ()]
 """Many small matrices, several tiles beside each other, several below each other, several of a flat tensor."""
 
@@ -196,7 +196,7 @@ def test_kernels_keep_the_results_of_reductions_that_were_counted(name: str, sta
 
 
 def test_adafactor_keeps_more_for_small_matrices_than_for_a_large_one() -> None:
-    """Every row and column takes a few numbers, and matrices of 3 × 3 have as many of them as two thirds of a weight."""
+    """Every row and column takes a few numbers; a matrix of 3 × 3 has six of them for nine weights."""
     small, large = (nn.Parameter(torch.empty(shape, device="meta")) for shape in ((512, 512, 3, 3), (1536, 1536)))
     assert memory_of(fallline.Adafactor([small])).workspace > 4 * small.numel()
     assert memory_of(fallline.Adafactor([large])).workspace < 0.1 * large.numel()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fallline.document.blocks import Table, Verdict
-from fallline.document.figures import Chart, HeatMap
+from fallline.document.blocks import Document, Note, Paragraph, Provenance, Table, Verdict
+from fallline.document.cells import Column, Number, Text
+from fallline.document.cells import Mark as CellMark
+from fallline.document.figures import Bar, Chart, HeatMap, Mark, Part, StackedBars
 from fallline.document.html.page import Section
+from fallline.document.stored import stored_text
 from fallline.measure.store import StoreError
 from fallline.race.results import Results
 from fallline.report.composing import report
@@ -68,6 +72,50 @@ def test_logs_bring_profiles_with_intervals(tmp_path: Path) -> None:
         assert series.low is not None and series.high is not None
         assert all(a <= b <= c for a, b, c in zip(series.low, series.y, series.high, strict=True))
     assert len(table(found, "Pairs").rows) == 1
+
+
+def stored_memory(folder: Path) -> Path:
+    """An answer of ``fallline memory``, as that stores it."""
+    columns = [Column("change", align="left", key=True, prose=True), Column("saves\nGB", unit="GB", digits="three")]
+    table = Table("Changes", columns, [[Text("--state-dtype int8", CellMark.WARNING), Number(9.3)]])
+    bars = StackedBars("memory", "At the peak", "GB", [Bar("gpt", [Part("weights", 3.0)])], [Mark(24.0, "24 GB")])
+    blocks = [Paragraph("gpt: 1 M parameters", tone="strong"), bars, table, Note("a note"), Verdict("It trains on 24 GB.")]
+    path = folder / "memory.json"
+    facts = [("to repeat it", "fallline memory gpt")]
+    path.write_text(stored_text(Document(blocks, Provenance(machine="a machine", facts=facts)), "memory"))
+    return path
+
+
+def test_an_answer_about_memory_is_a_result_among_others(tmp_path: Path) -> None:
+    path = stored_memory(tmp_path)
+    made = report([path, stored_steps(tmp_path)])
+    memory, _ = made.sections
+    assert (memory.name, memory.kind) == ("memory", "Memory") and made.verdicts[0] == ["It trains on 24 GB."]
+    (found,) = memory.document.figures
+    assert isinstance(found, StackedBars) and found.bars[0].total == 3.0 and found.limits == (Mark(24.0, "24 GB"),)
+    assert table(memory, "Changes").rows[0] == (Text("--state-dtype int8", CellMark.WARNING), Number(9.3))
+    where = memory.document.provenance
+    assert where.file == str(path) and len(where.data) == 10 and facts(memory)["to repeat it"] == "fallline memory gpt"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda text: text[: len(text) // 2], "a damaged results file, which ends early"),
+        (lambda text: text.replace("9.3", "1.3"), "its content has changed since it was written"),
+        (lambda text: text.replace('"format": 1', '"format": 9'), "has format 9, and this version reads 1"),
+        (lambda text: '{"model": "gpt"}', "no results file, and no AlgoPerf logs"),
+        (lambda text: "{" * 100_000, "no results file, and no AlgoPerf logs"),
+    ],
+)
+def test_answers_that_cannot_be_read_are_refused_in_one_line(
+    tmp_path: Path, change: Callable[[str], str], told: str
+) -> None:
+    path = stored_memory(tmp_path)
+    path.write_text(change(path.read_text()))
+    with pytest.raises(StoreError, match=told) as raised:
+        read(path)
+    assert "\n" not in str(raised.value) and str(path) in str(raised.value)
 
 
 def test_a_report_holds_each_file_once_in_the_order_given(tmp_path: Path) -> None:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Annotated
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fallline.cli.exit_codes import BadInput, failing_with
 from fallline.cli.options import grouped
-from fallline.cli.output import Figures, WrittenShort, check_figures, draw, emit
+from fallline.cli.output import Figures, NotWritten, WrittenShort, check_figures, check_out, draw, emit
+
+if TYPE_CHECKING:
+    from fallline.document.blocks import Document
 
 LARGEST = ("batch", "sequence")
 
@@ -88,6 +95,9 @@ def memory(
         ),
     ] = None,
     figures: Figures = None,
+    results: Annotated[
+        Path | None, typer.Option("--results", metavar="FILE", help="Store the answer there, for `fallline report`.")
+    ] = None,
     shown: WrittenShort,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print devices, changes and verdicts only.")] = False,
 ) -> None:
@@ -97,6 +107,7 @@ def memory(
     """
     form = shown.checked()
     check_figures(figures)
+    check_out(results, "--results")
     _check(training, largest)
     if speed is not None and not 0 < speed < math.inf:
         raise BadInput(f"--speed {speed:g}: must be a finite number above 0, in 10¹² operations per second")
@@ -136,7 +147,23 @@ def memory(
     made = document(found)
     if figures is not None:
         draw(made.figures, figures, quiet)
+    if results is not None:
+        _store(made, results)
     emit(made, form, out=shown.out, quiet=quiet)
+
+
+def _store(document: Document, path: Path) -> None:
+    """With its circumstances, which a page tells."""
+    from fallline.document.stored import stored_text
+    from fallline.measure.machine import circumstances, describe
+
+    facts = [("started", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()))]
+    facts.append(("to repeat it", shlex.join(["fallline", *sys.argv[1:]])))
+    where = dataclasses.replace(document.provenance, machine=circumstances([describe()]), facts=facts)
+    try:
+        path.write_text(stored_text(dataclasses.replace(document, provenance=where), "memory"), encoding="utf-8")
+    except OSError as error:
+        raise NotWritten(f"--results {path}: could not be written ({error.strerror or error})") from error
 
 
 def _check(training: Training, largest: str) -> None:

@@ -29,7 +29,7 @@ def report(
         list[Path],
         typer.Argument(
             metavar="RESULTS...",
-            help="Results files of race, step and profile, and folders or archives of AlgoPerf's logs.",
+            help="Results files of race, step, profile and memory, and folders or archives of AlgoPerf's logs.",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Write the page there.")] = DEFAULT,

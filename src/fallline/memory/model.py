@@ -37,7 +37,7 @@ class Memory:
     scratch: int = 0
     """The memory in which matrix functions find and leave values, kept from step to step."""
     workspace: int = 0
-    """The memory that native kernels keep for the results of reductions, on a CPU. It is no tensor, and in no sum here."""
+    """The memory that native kernels keep for the results of reductions. It is no tensor, and in no sum here."""
 
     @property
     def optimizer(self) -> int:

@@ -1,8 +1,8 @@
 """The memory that kernels keep for the results of reductions, from shapes alone: ``fl_plan`` of the engine, in Python.
 
-It is no tensor, and stays from the first step to the last.  A rule over rows and columns (Adafactor) needs several numbers
-for each of them, which is little beside a large matrix, and more than the parameter where matrices are as small as the
-kernels of a convolution.
+It is no tensor, and stays from the first step to the last.  A rule over rows and columns (Adafactor) needs several
+numbers for each of them, which is little beside a large matrix, and more than the parameter where matrices are as small
+as the kernels of a convolution.
 """
 
 from __future__ import annotations
