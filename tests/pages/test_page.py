@@ -280,6 +280,27 @@ def test_printed_paper_has_every_figure_and_no_buttons(show: Show) -> None:
     assert opened.locator("h2:visible").count() == 2, "both results"
 
 
+def test_paper_is_light_and_as_wide_as_its_charts_and_then_the_screen_comes_back(show: Show) -> None:
+    opened = show(page_of(RACE, DOCUMENT), scheme="light")
+    drawn(opened)
+    opened.get_by_role("button", name="Use dark colours").click()
+    opened.emulate_media(media="print")
+    opened.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+    width = "(one) => Math.round(one.querySelector('.main-svg')?.getBoundingClientRect().width ?? 0)"
+    widths = f"[...document.querySelectorAll('.plot')].map({width})"
+    opened.wait_for_function(f"() => {widths}.every((width) => width === 660)")
+    assert opened.evaluate("() => getComputedStyle(document.body).color") == "rgb(28, 31, 36)"
+    ink = "getComputedStyle(document.querySelector('.plot .xtick text')).fill"
+    assert sum(map(int, opened.evaluate(f"() => {ink}")[4:-1].split(","))) < 380, "dark on white"
+    opened.emulate_media(media="screen")
+    opened.evaluate("() => dispatchEvent(new Event('afterprint'))")
+    opened.wait_for_function(f"() => {widths}[0] > 900")
+    assert sum(map(int, opened.evaluate(f"() => {ink}")[4:-1].split(","))) > 380
+    assert opened.locator(".result:visible").count() == 1
+    opened.get_by_role("tab", name="by seconds").click()
+    opened.wait_for_function(f"() => {widths}[1] > 900")
+
+
 @pytest.mark.parametrize("width", [375, 1440])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_that_keeps_anybody_out(show: Show, scheme: str, width: int) -> None:

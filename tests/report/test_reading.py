@@ -79,7 +79,7 @@ def stored_memory(folder: Path) -> Path:
     columns = [Column("change", align="left", key=True, prose=True), Column("saves\nGB", unit="GB", digits="three")]
     table = Table("Changes", columns, [[Text("--state-dtype int8", CellMark.WARNING), Number(9.3)]])
     bars = StackedBars("memory", "At the peak", "GB", [Bar("gpt", [Part("weights", 3.0)])], [Mark(24.0, "24 GB")])
-    blocks = [Paragraph("gpt: 1 M parameters", tone="strong"), bars, table, Note("a note"), Verdict("It trains on 24 GB.")]
+    blocks = [Paragraph("gpt: 1 M parameters"), bars, table, Note("a note"), Verdict("It trains on 24 GB.")]
     path = folder / "memory.json"
     facts = [("to repeat it", "fallline memory gpt")]
     path.write_text(stored_text(Document(blocks, Provenance(machine="a machine", facts=facts)), "memory"))

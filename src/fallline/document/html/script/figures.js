@@ -1,10 +1,12 @@
 // Figures: drawn by the plotting library when they come into view, with a legend of buttons, and saved as files.
 
 const MOST_BANDS = 6;
+const PAPER_WIDTH = 660; // pixels of a chart on A4 or Letter, between margins
 const hiddenSeries = new Map(); // figure → names of series that the reader has switched off
 const drawn = new Map(); // element → its figure
 let figures = {};
 let plotting = null; // a promise of the library
+let onPaper = false; // while the page is printed
 
 function loadPlotting() {
   plotting ||= (async () => {
@@ -74,11 +76,11 @@ function plotOf(id, figure, { scheme, height, size, columns, zoomed, exported })
   return found;
 }
 
-function heightOf(element, figure) {
+function heightOf(width, figure) {
   const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
   if (figure.kind === "map") return (figure.rows * 3.4 + 6) * rem;
   if (figure.kind === "bars") return (figure.rows * 2.6 + 5) * rem;
-  return Math.max(19 * rem, Math.min(0.5 * element.clientWidth, 28 * rem));
+  return Math.max(19 * rem, Math.min(0.5 * width, 28 * rem));
 }
 
 // The part of a chart to which the reader has zoomed, which a new drawing keeps.
@@ -93,8 +95,10 @@ async function draw(element) {
   const Plotly = await loadPlotting();
   if (!element.isConnected) return;
   const size = 0.82 * parseFloat(getComputedStyle(document.documentElement).fontSize);
-  const columns = Math.ceil(element.clientWidth * devicePixelRatio);
-  const { data, layout } = plotOf(element.id, figure, { height: heightOf(element, figure), size, columns, zoomed: zoomOf(element, figure) });
+  const width = onPaper ? PAPER_WIDTH : element.clientWidth;
+  const columns = Math.ceil(width * devicePixelRatio);
+  const paper = onPaper ? { scheme: "light", exported: { width, autosize: false } } : {};
+  const { data, layout } = plotOf(element.id, figure, { height: heightOf(width, figure), size, columns, zoomed: zoomOf(element, figure), ...paper });
   await Plotly.react(element, data, layout, { displayModeBar: false, responsive: true, doubleClick: "reset" });
   if (!drawn.has(element)) element.on("plotly_relayout", (change) => { if (Object.keys(change).some((key) => key.startsWith("xaxis"))) draw(element); });
   drawn.set(element, figure);
@@ -116,8 +120,26 @@ function drawVisible() {
   }
 }
 
+// What is out of sight is drawn when it comes into view, because what has no width cannot be drawn.
 function redrawAll() {
-  for (const element of drawn.keys()) if (element.isConnected) draw(element);
+  for (const element of document.querySelectorAll(".plot")) delete element.dataset.drawn;
+  drawVisible();
+}
+
+// Draws everything for paper, before the browser lays the page out for it: also what tabs hide, which needs a size for that.
+function toPaper() {
+  onPaper = true;
+  document.documentElement.classList.add("paper");
+  for (const element of document.querySelectorAll(".plot")) {
+    element.dataset.drawn ??= "begun";
+    draw(element);
+  }
+}
+
+function fromPaper() {
+  onPaper = false;
+  document.documentElement.classList.remove("paper");
+  redrawAll();
 }
 
 function toggle(block, id, name, alone) {

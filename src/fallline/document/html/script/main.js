@@ -27,4 +27,7 @@ function renew(html) {
 initTheme();
 start();
 initLive(renew);
-addEventListener("beforeprint", () => { for (const element of document.querySelectorAll(".plot")) if (!element.dataset.drawn) { element.dataset.drawn = "begun"; draw(element); } });
+addEventListener("beforeprint", toPaper);
+addEventListener("afterprint", fromPaper);
+// A browser that prints does not wait for the library to be unpacked.
+if (Object.keys(figures).length) (globalThis.requestIdleCallback ?? setTimeout)(() => { loadPlotting(); });
