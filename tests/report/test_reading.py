@@ -125,6 +125,14 @@ def test_a_report_holds_each_file_once_in_the_order_given(tmp_path: Path) -> Non
     assert made.title == "step, race-tiny"
 
 
+def test_files_of_one_name_have_their_folders_on_the_tabs(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("monday", "tuesday")]
+    for folder in folders:
+        folder.mkdir()
+    made = report([stored_memory(folder) for folder in folders] + [stored_steps(tmp_path)])
+    assert [section.name for section in made.sections] == ["monday/memory", "tuesday/memory", "step"]
+
+
 def test_races_on_different_workloads_are_said_not_to_be_compared(tmp_path: Path) -> None:
     (remark,) = report([stored_race(tmp_path), stored_race(tmp_path, "other")]).remarks
     assert remark.endswith("race-tiny.sqlite (tiny), race-other.sqlite (other)") and "not compared" in remark

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -38,7 +39,18 @@ class Report:
 def report(paths: Sequence[Path]) -> Report:
     """Reads every file once, in the order in which they are named."""
     named = tuple({path.resolve(): path for path in paths}.values())
-    return Report(named, tuple(read(path) for path in named), _remarks(named))
+    return Report(named, _told_apart(named, [read(path) for path in named]), _remarks(named))
+
+
+def _told_apart(paths: Sequence[Path], sections: Sequence[Section]) -> tuple[Section, ...]:
+    """Files of one name in several folders have the folder on their tabs."""
+    count = Counter(section.name for section in sections)
+    return tuple(
+        dataclasses.replace(section, name=f"{path.resolve().parent.name}/{section.name}")
+        if count[section.name] > 1
+        else section
+        for path, section in zip(paths, sections, strict=True)
+    )
 
 
 def _remarks(paths: Sequence[Path]) -> tuple[str, ...]:
