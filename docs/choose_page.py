@@ -201,9 +201,9 @@ def memory() -> str:
         )
     head = ("optimizer", "32 bits", "8 bits", "4 bits", "moved per step, 32", "moved per step, 8")
     return (
-        "Bytes of states per float32 parameter of a large matrix, with the defaults of each class: SGD has none without "
-        "momentum, and Adafactor's are those of rows and columns. Parameters and gradients are another 8. On a CPU a "
-        "step takes as long as its bytes, so the right columns also order the speed of steps.\n\n"
+        "Bytes of states per float32 parameter of a large matrix, with the defaults of each class: SGD has none "
+        "without momentum, and Adafactor's are those of rows and columns. Parameters and gradients are another 8. On "
+        "a CPU a step takes as long as its bytes, so the right columns also order the speed of steps.\n\n"
         + markdown(head, body)
     )
 

@@ -199,7 +199,7 @@ def test_adafactor_keeps_more_for_small_matrices_than_for_a_large_one() -> None:
     """Every row and column takes a few numbers; a matrix of 3 × 3 has six of them for nine weights."""
     small, large = (nn.Parameter(torch.empty(shape, device="meta")) for shape in ((512, 512, 3, 3), (1536, 1536)))
     assert memory_of(fallline.Adafactor([small])).workspace > 4 * small.numel()
-    assert memory_of(fallline.Adafactor([large])).workspace < 0.1 * large.numel()
+    assert memory_of(fallline.Adafactor([large])).workspace < 0.2 * large.numel()
 
 
 def test_sums() -> None:

@@ -48,8 +48,8 @@ class Prediction:
 
     @property
     def process(self) -> int:
-        """The most bytes that training takes in a process on a CPU besides its libraries: those of tensors, and those that
-        kernels keep for the results of reductions."""
+        """The most bytes that training takes in a process on a CPU besides its libraries: those of tensors, and those
+        that kernels keep for the results of reductions."""
         return self.peak + self.optimizer.workspace
 
     @property
