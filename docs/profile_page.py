@@ -57,7 +57,8 @@ def twins(found: Mapping[str, Any]) -> str:
     return (
         f"In {found['runs']} real profiles of the 3 M-parameter GPT at a load of up to {load:.0f}, the same arm twice "
         f"was called different in {found['called different']}, and an arm that costs 3 % of a step more was found in "
-        f"{found['planted found']}; differences of twins spread by {100 * spread:.2f} % (one standard deviation)."
+        f"{found['planted found']}; differences of twins spread by {100 * spread:.2f} % (one standard deviation, of "
+        f"the {len(found['outcomes'])} runs of which more than the counts is kept)."
     )
 
 
