@@ -17,7 +17,6 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "fallline"
 TRY = Path(__file__).with_name("try_installation.py")
 LIBRARY = "fallline/native/libfallline_native.so"
 BUILD_FILES = {"CMakeLists.txt", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "PKG-INFO"}
@@ -38,20 +37,26 @@ def check_names(folder: Path) -> tuple[Path, Path]:
     return source, wheel
 
 
+def tracked() -> list[str]:
+    """The files of the package in the repository."""
+    listed = subprocess.run(["git", "ls-files", "src"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return listed.stdout.split()
+
+
 def check_source(path: Path) -> None:
     with tarfile.open(path) as archive:
         files = {str(PurePosixPath(*PurePosixPath(name).parts[1:])) for name in archive.getnames()}
-    tracked = subprocess.run(["git", "ls-files", "src"], cwd=ROOT, capture_output=True, text=True, check=True)
-    compare(path, files, {*BUILD_FILES, *tracked.stdout.split()})
+    compare(path, files, {*BUILD_FILES, *tracked()})
 
 
 def check_wheel(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         files = {name for name in archive.namelist() if ".dist-info/" not in name and not name.endswith("/")}
         library = archive.read(LIBRARY) if LIBRARY in files else b""
-    wanted = {f"fallline/{file.relative_to(SOURCE)}" for file in SOURCE.rglob("*.py*") if file.suffix != ".pyc"}
+    # Modules and their data; of the engine the library, and the headers that a user's rule is compiled with.
+    wanted = {name.removeprefix("src/") for name in tracked() if PurePosixPath(name).suffix not in (".cpp", ".h")}
     headers = {f"fallline/native/{name}.h" for name in ("kernel", "packed", "vectors")}
-    compare(path, files, {*wanted, *headers, LIBRARY, "fallline/py.typed", "fallline/workloads/targets.json"})
+    compare(path, files, {*wanted, *headers, LIBRARY})
     check(b"GOMP_parallel\0" in library, f"the library in {path.name} has no threads")
     # A second OpenMP would be a second pool of threads beside torch's.
     check(not any(b"libgomp" in part for part in library.split(b"\0")), f"the library in {path.name} needs libgomp")
