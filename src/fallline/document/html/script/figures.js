@@ -103,6 +103,7 @@ async function draw(element) {
   if (!drawn.has(element)) element.on("plotly_relayout", (change) => { if (Object.keys(change).some((key) => key.startsWith("xaxis"))) draw(element); });
   drawn.set(element, figure);
   element.closest(".figure").querySelector(".hint").hidden = bandsOf(element.id, figure).length <= MOST_BANDS;
+  element.style.minHeight = "0"; // the room that was kept for it
   element.dataset.drawn = "true";
 }
 
