@@ -12,6 +12,8 @@ SMALL = 1e-4
 """Smaller numbers are written with an exponent."""
 LEAST_SHOWN = 1e-3
 """Smaller numbers are nothing beside others in the same unit."""
+BELOW = f"<{LEAST_SHOWN:g}"
+"""Stands for such a number."""
 
 Digits = (
     int | Literal["supported", "two", "three", "four", "general", "whole", "thousands", "seconds", "share", "factor"]
@@ -65,7 +67,7 @@ def in_unit(
     ('3.00e-05', '0.000030')
     """
     if unit and digits in ("two", "three", "four", "general") and 0.0 < abs(value) < LEAST_SHOWN:
-        return f"<{LEAST_SHOWN:g}" if value > 0.0 else f">-{LEAST_SHOWN:g}"
+        return BELOW if value > 0.0 else f">-{LEAST_SHOWN:g}"
     return written(value, digits, low, high)
 
 

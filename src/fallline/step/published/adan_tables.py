@@ -9,7 +9,7 @@ from typing import Any
 
 from fallline.document.blocks import Table
 from fallline.document.cells import BEFORE, Cell, Column, Mark, Missing, Number, Text, text_of
-from fallline.document.numbers import ABSENT, supported_decimals
+from fallline.document.numbers import ABSENT, BELOW, supported_decimals
 from fallline.measure import gates
 from fallline.step.analyse import CellResult, TableResult
 from fallline.step.gpt2 import Gpt2
@@ -124,7 +124,7 @@ def _in_mib(count: int, mark: Mark | None) -> Cell:
 
 
 def _delta(adam: str, adan: str) -> Cell:
-    if ABSENT in (adam, adan):
+    if ABSENT in (adam, adan) or BELOW in adam + adan:
         return Missing()
     before = float(_bare(adam))
     return Number(100 * (float(_bare(adan)) / before - 1) if before else math.inf, digits=2)
