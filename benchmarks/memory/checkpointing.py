@@ -1,4 +1,4 @@
-"""What checkpointing costs in time, beside the operations that it adds: ``python -m benchmarks.memory.checkpointing``.
+"""The time that checkpointing costs, beside the operations that it adds: ``python -m benchmarks.memory.checkpointing``.
 
 Both trainings are in one process and take steps in turns. CPU time of one thread is compared, so that other programs on
 the machine count little.
